@@ -199,7 +199,7 @@ Result<Background::Report> Background::read_report() const {
     size = read(result_.get(), &report, sizeof(report));
   } while (size < 0 && errno == EINTR);
   if (size != sizeof(report))
-    return Error::of(ECHILD, "the process that {} GPU memory in the background has died", verb_);
+    return Error::of(ECHILD, "the process that {} in the background has died", verb_);
   report.text.back() = 0;
   if (report.code > 0) return Error::of(report.code, "in the background: {}", report.text.data());
   return report;

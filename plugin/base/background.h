@@ -34,7 +34,7 @@ class Background {
     virtual void main_died() = 0;
   };
   struct Role {
-    const char* verb;  // what it does with GPU memory, for messages
+    const char* verb;  // what it does, for messages
     // Called in the new process; empty: nothing to do.
     std::function<std::unique_ptr<Watch>(pid_t main)> watch{};
     // start() returns when the work has called Fail::ready(), or has failed.

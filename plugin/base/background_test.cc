@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const Background::Role kRole = {"fills"};
+const Background::Role kRole = {"fills GPU memory"};
 
 bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
 
@@ -101,7 +101,8 @@ TEST(Background, AnExceptionOfTheWatchDoesNotEndIt) {
     void look() override { throw std::runtime_error("no memory"); }
     void main_died() override {}
   };
-  const Background::Role role = {"fills", [](pid_t) { return std::make_unique<Failing>(); }};
+  const Background::Role role = {"fills GPU memory",
+                                 [](pid_t) { return std::make_unique<Failing>(); }};
   auto background = Background::start(role, [](const Background::Fail&) { usleep(300 * 1000); });
   ASSERT_TRUE(background.ok());
   EXPECT_TRUE((*background)->finish().ok());
@@ -130,8 +131,9 @@ TEST(Background, KillsTheTasksOfAMainProcessThatDies) {
   Fd read_end(ends[0]), write_end(ends[1]);
   const pid_t main = fork();
   if (main == 0) {
-    const Background::Role role = {
-        "fills", [](pid_t main) { return std::make_unique<restore::Orphans>(main, nullptr); }};
+    const Background::Role role = {"fills GPU memory", [](pid_t main) {
+                                     return std::make_unique<restore::Orphans>(main, nullptr);
+                                   }};
     auto background = Background::start(role, [](const Background::Fail&) {});
     if (fork() == 0) {
       pid_t tasks[] = {getpid(), fork()};

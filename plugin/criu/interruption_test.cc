@@ -2,8 +2,11 @@
 // Drives the plugin as CRIU does, and ends dumps early: by signals and by the deadline.
 #include "dump/doomed_images.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <linux/userfaultfd.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -47,6 +50,35 @@ class HangingDisk {
       usleep(1000);
     }
   }
+};
+
+// Memory of this process whose pages arrive only when this ends, as with a daemon of CRIU that
+// waits for the network. Without an end, a wait for them would have none.
+class LateMemory {
+ public:
+  explicit LateMemory(std::chrono::seconds end)
+      : file_(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC))) {
+    uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
+    uffdio_register range{.range = {reinterpret_cast<uintptr_t>(memory_.data()), memory_.size()},
+                          .mode = UFFDIO_REGISTER_MODE_MISSING,
+                          .ioctls = 0};
+    is_late_ = ioctl(file_.get(), UFFDIO_API, &api) == 0 &&
+               ioctl(file_.get(), UFFDIO_REGISTER, &range) == 0;
+    end_ = std::jthread([this, end](const std::stop_token& stop) {
+      for (auto left = std::chrono::milliseconds(end); left.count() > 0 && !stop.stop_requested();
+           left -= std::chrono::milliseconds(10))
+        usleep(10'000);
+      file_.reset();
+    });
+  }
+  bool is_late() const { return is_late_; }
+
+ private:
+  Mapping memory_ =
+      std::move(*Mapping::map(1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
+  Fd file_;
+  bool is_late_ = false;
+  std::jthread end_;
 };
 
 class Interrupted : public testing_support::KfdHooksTest {
@@ -220,6 +252,34 @@ TEST_F(Interrupted, ASignalEndsAWaitForTheDiskForMetadata) {
   const HangingDisk disk;
   EXPECT_EQ(dump_and_signal_at_disk(), -EINTR);
   EXPECT_FALSE(state_.paused);
+}
+
+// Tasks are announced as restored then, but must not run without that memory.
+TEST_F(Interrupted, ARestoreDoesNotWaitForLateMemoryAfterItsDeadlineOrASignal) {
+  for (const int number : {0, SIGTERM}) {
+    ASSERT_EQ(dump(), 0) << log();
+    if (number == 0) setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+    ASSERT_EQ(start(kStageRestore), 0) << log();
+    unsetenv("AMDGPU_CRIU_TIMEOUT");
+    const Fd render(restore_file(testing_support::kRenderId));
+    const Fd kfd(restore_file(testing_support::kKfdId));
+    ASSERT_TRUE(kfd.valid()) << log();
+    images_.write("lazy-pages.socket", "");
+    const auto begin = std::chrono::steady_clock::now();
+    {
+      const LateMemory memory(std::chrono::seconds(8));
+      if (!memory.is_late()) GTEST_SKIP() << "this machine does not let the kernel wait for pages";
+      const std::jthread user([number, criu = pthread_self()] {
+        usleep(300 * 1000);
+        if (number != 0) pthread_kill(criu, number);
+      });
+      EXPECT_EQ(resume(getpid()), number == 0 ? -ETIME : -EINTR) << log();
+      expect_prompt(begin + std::chrono::milliseconds(number == 0 ? 1000 : 300));
+    }
+    EXPECT_EQ(state_.resumed, 0) << "of the GPU's work";
+    end(kStageRestore, -1);
+    std::filesystem::remove("lazy-pages.socket");
+  }
 }
 
 // A profiler or a debugger may interrupt it.

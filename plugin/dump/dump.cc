@@ -383,7 +383,7 @@ Status Dump::save_objects() {
 // Waits until another process has done it.
 Status Dump::write(const std::function<Status(int directory)>& work) {
   const int directory = TRY(env_.image_directory());
-  Writer writer(interruption_);
+  BoundedWork writer(interruption_, kSaves);
   TRY(writer.start([&](const Background::Fail& fail) {
     if (const Status status = work(directory); !status.ok()) fail(status.error());
   }));

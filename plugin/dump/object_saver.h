@@ -9,9 +9,9 @@
 #include <set>
 #include <vector>
 
+#include "base/bounded_work.h"
 #include "base/status_lines.h"
 #include "dump/save_contents.h"
-#include "dump/writer.h"
 #include "gpu/engine.h"
 #include "host/host.h"
 #include "image/records.h"
@@ -29,12 +29,15 @@ struct DumpContext {
   bool has_late_hook = false;
 };
 
+// For messages.
+inline constexpr char kSaves[] = "saves GPU memory";
+
 class ObjectSaver {
  public:
   // session: the kernel's; it may be created later.
   ObjectSaver(const DumpContext& context, const Fd& session, const image::DumpId& id,
               const Interruption& interruption, const StatusLines& status)
-      : env_(context), session_(session), id_(id), status_(status), writer_(interruption) {}
+      : env_(context), session_(session), id_(id), status_(status), writer_(interruption, kSaves) {}
 
   // Adds bo, an entry of any table, which is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
@@ -96,7 +99,7 @@ class ObjectSaver {
   SaveCounts counts_;
   uint32_t part_ = 0;      // number of the next call of start()
   Mapping shared_counts_;  // what the process has counted
-  Writer writer_;
+  BoundedWork writer_;
   std::optional<Earlier> earlier_;
   std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, in the process of start()
 };

@@ -31,8 +31,9 @@ Status read_memory(pid_t pid, uint64_t start, uint64_t end, std::vector<std::byt
 }  // namespace
 
 // The daemon and CRIU have the same working directory. The socket may be of an earlier restore.
+bool may_miss_memory() { return access("lazy-pages.socket", F_OK) == 0; }
+
 Status fetch_missing_memory(pid_t pid) {
-  if (access("lazy-pages.socket", F_OK) != 0) return {};
   constexpr size_t kAtOnce = 1 << 20;
   std::vector<std::byte> buffer(kAtOnce);
   std::ifstream maps(formatted("/proc/{}/smaps", pid));

@@ -9,8 +9,9 @@
 
 namespace amdgpu_criu::host {
 
-// To be called in CRIU's main process. Returns when all memory that the process can read is there.
-// Waits for CRIU's lazy-pages daemon.
+// To be called in CRIU's main process.
+bool may_miss_memory();
+// Returns when all memory that the process can read is there. Waits for CRIU's lazy-pages daemon.
 Status fetch_missing_memory(pid_t pid);
 
 }  // namespace amdgpu_criu::host

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "base/bounded_work.h"
 #include "base/log.h"
 #include "base/statistics.h"
 #include "host/missing_memory.h"
@@ -129,7 +130,7 @@ Status Restore::start_background() {
   const auto watch = [&](pid_t main) {
     return std::make_unique<TaskWatch>(main, interruption_, shared_);
   };
-  background_ = TRY(Background::start({"fills", watch, fill}, work));
+  background_ = TRY(Background::start({"fills GPU memory", watch, fill}, work));
   return {};
 }
 
@@ -449,11 +450,21 @@ void Restore::write_statistics() const {
                                  {"submissions", filled.submissions}});
 }
 
+// CRIU has announced the restore by then, but the task must not run without that memory.
+Status Restore::fetch_missing_memory(pid_t pid) const {
+  if (!host::may_miss_memory()) return {};
+  BoundedWork fetch(interruption_, "fetches memory that the GPU uses");
+  TRY(fetch.start([pid](const Background::Fail& fail) {
+    if (const Status status = host::fetch_missing_memory(pid); !status.ok()) fail(status.error());
+  }));
+  return fetch.finish();
+}
+
 Result<bool> Restore::resume(pid_t pid) {
   if (empty()) return false;
   if (!complete_) TRY(complete());
   const uint32_t number = TRY(host::namespace_pid(pid));
-  if (not_resumed_.contains(number)) TRY(host::fetch_missing_memory(pid));
+  if (not_resumed_.contains(number)) TRY(fetch_missing_memory(pid));
   bool mine = false;
   // Files before queues, which run at once.
   for (const auto& [index, render] : images_.renders()) {

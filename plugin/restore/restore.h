@@ -99,6 +99,7 @@ class Restore {
   void end();
   void write_statistics() const;
   Status check_complete() const;
+  Status fetch_missing_memory(pid_t pid) const;
 
   RestoreContext env_;
   Interruption interruption_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "dump/writer.h"
+#include "base/bounded_work.h"
 
-namespace amdgpu_criu::dump {
+namespace amdgpu_criu {
 namespace {
 
 // The interval of checks for a signal to CRIU.
@@ -9,12 +9,12 @@ constexpr std::chrono::milliseconds kLook{100};
 
 }  // namespace
 
-Status Writer::start(const Background::Work& work) {
-  process_ = TRY(Background::start({"saves"}, work));
+Status BoundedWork::start(const Background::Work& work) {
+  process_ = TRY(Background::start({verb_}, work));
   return {};
 }
 
-Status Writer::finish() {
+Status BoundedWork::finish() {
   if (!process_) return {};
   while (!process_->is_finished(kLook)) TRY(interruption_.check());
   const Status status = process_->finish();
@@ -22,14 +22,14 @@ Status Writer::finish() {
   return status;
 }
 
-bool Writer::is_finished() const {
+bool BoundedWork::is_finished() const {
   return process_ && process_->is_finished(std::chrono::milliseconds(0));
 }
 
-bool Writer::give_up() {
+bool BoundedWork::give_up() {
   const bool ended = !process_ || process_->kill();
   process_.reset();
   return ended;
 }
 
-}  // namespace amdgpu_criu::dump
+}  // namespace amdgpu_criu

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-// Writes images in another process, because a disk can delay a system call without bound, and no
-// signal interrupts it.
+// Work in another process, which a signal to CRIU or the deadline ends: a disk, or memory that is
+// fetched, can delay a system call without bound, and no signal but SIGKILL interrupts it.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "base/background.h"
 #include "base/interruption.h"
 
-namespace amdgpu_criu::dump {
+namespace amdgpu_criu {
 
-class Writer {
+class BoundedWork {
  public:
-  explicit Writer(const Interruption& interruption) : interruption_(interruption) {}
+  // verb: as in Background::Role
+  BoundedWork(const Interruption& interruption, const char* verb)
+      : interruption_(interruption), verb_(verb) {}
 
   // The caller must have no threads. `work` may end early by calling its argument.
   Status start(const Background::Work& work);
@@ -28,7 +29,8 @@ class Writer {
 
  private:
   const Interruption& interruption_;
+  const char* verb_;
   std::unique_ptr<Background> process_;
 };
 
-}  // namespace amdgpu_criu::dump
+}  // namespace amdgpu_criu

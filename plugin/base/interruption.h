@@ -24,8 +24,6 @@ class Interruption {
   // "restore", for messages.
   explicit Interruption(std::chrono::seconds timeout, const char* operation = "dump")
       : operation_(operation), timeout_(timeout) {}
-  Interruption(const Interruption&) = delete;
-  Interruption& operator=(const Interruption&) = delete;
 
   void begin() {
     if (!start_) start_ = Clock::now();

@@ -447,6 +447,26 @@ TEST_F(Hooks, WaitsForTheMemoryThatAnotherRestoreIsAboutToTake) {
   EXPECT_THAT(run_.names(), ElementsAre("turn"));
 }
 
+TEST_F(Hooks, DoesNotWaitForMemoryOfOthersAfterItsDeadline) {
+  ASSERT_EQ(dump(), 0) << log();
+  testing_support::make_fd_store_known();
+  state_.available[kGpu] = 2 * kBytes - 1;
+  const pid_t other = fork();
+  if (other == 0) {
+    auto reservation = restore::Reservation::begin(run_.path());
+    if (!reservation.ok() || !reservation->take({{kGpu, kBytes}}).ok()) _exit(1);
+    usleep(5'000'000);
+    _exit(0);
+  }
+  while (run_.names().size() < 2) usleep(1000);
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(start(kStageRestore), -ETIME) << log();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(4));
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  EXPECT_EQ(waitpid(other, nullptr, 0), other);
+}
+
 // The kernel counts the memory as used from then on.
 TEST_F(Hooks, ReservesNoMemoryThatATaskHasAllocated) {
   ASSERT_EQ(dump(), 0) << log();

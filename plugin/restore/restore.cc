@@ -61,17 +61,16 @@ std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
 
 }  // namespace
 
-Restore::Restore(RestoreContext environment, image::Set images, TargetGpus machine, Layout layout,
-                 SharedState shared)
+Restore::Restore(RestoreContext environment, const Interruption& interruption, image::Set images,
+                 TargetGpus machine, Layout layout, SharedState shared)
     : env_(std::move(environment)),
-      interruption_(std::chrono::seconds(env_.options.timeout), "restore"),
+      interruption_(interruption),
       status_("restore", env_.options.status_fd, interruption_),
       images_(std::move(images)),
       gpus_(std::move(machine)),
       layout_(std::move(layout)),
       shared_(std::move(shared)),
       filling_(env_, images_, gpus_, layout_, shared_, status_) {
-  interruption_.begin();
   for (const auto& [index, process] : images_.processes()) {
     mappings_.add(process);
     if (process.blob) not_resumed_.insert(process.pid);
@@ -91,12 +90,14 @@ Restore::~Restore() {
 }
 
 Result<std::unique_ptr<Restore>> Restore::create(RestoreContext environment, image::Set images) {
-  TargetGpus machine = TRY(TargetGpus::create(environment, images));
+  Interruption interruption(std::chrono::seconds(environment.options.timeout), "restore");
+  interruption.begin();
+  TargetGpus machine = TRY(TargetGpus::create(environment, images, interruption));
   Layout layout(images);
   SharedState shared = TRY(SharedState::create(layout));
-  std::unique_ptr<Restore> restore(new Restore(std::move(environment), std::move(images),
-                                               std::move(machine), std::move(layout),
-                                               std::move(shared)));
+  std::unique_ptr<Restore> restore(new Restore(std::move(environment), interruption,
+                                               std::move(images), std::move(machine),
+                                               std::move(layout), std::move(shared)));
   TRY(restore->make_session());
   if (!restore->empty()) restore->status_.phase("creating");
   return restore;

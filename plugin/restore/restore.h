@@ -57,8 +57,8 @@ class Restore {
   Result<bool> resume(pid_t pid);
 
  private:
-  Restore(RestoreContext environment, image::Set images, TargetGpus machine, Layout layout,
-          SharedState shared);
+  Restore(RestoreContext environment, const Interruption& interruption, image::Set images,
+          TargetGpus machine, Layout layout, SharedState shared);
 
   // In CRIU's main process, because a task in its own user namespace may not create a session.
   Status make_session();

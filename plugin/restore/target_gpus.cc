@@ -62,7 +62,8 @@ const Gpu& find(const std::vector<Gpu>& gpus, uint32_t gpu_id) {
 TargetGpus::TargetGpus(const RestoreContext& environment, Nodes nodes, Gpus sources, Gpus here)
     : env_(environment), nodes_(nodes), sources_(std::move(sources)), here_(std::move(here)) {}
 
-Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const image::Set& images) {
+Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const image::Set& images,
+                                      const Interruption& interruption) {
   const bool needs_kfd = std::ranges::any_of(
       images.processes(), [](const auto& entry) { return entry.second.blob.has_value(); });
   if (needs_kfd && !environment.host.has_kfd())
@@ -73,11 +74,11 @@ Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const i
   Gpus here;
   if (!sources.empty()) here = TRY(environment.host.gpus());
   TargetGpus machine(environment, nodes, std::move(sources), std::move(here));
-  TRY(machine.make_first_choice(images));
+  TRY(machine.make_first_choice(images, interruption));
   return machine;
 }
 
-Status TargetGpus::make_first_choice(const image::Set& images) {
+Status TargetGpus::make_first_choice(const image::Set& images, const Interruption& interruption) {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   shared_ = TRY(Mapping::map(sizeof(Choice) + sources_.size() * sizeof(std::atomic<uint32_t>),
                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
@@ -89,7 +90,7 @@ Status TargetGpus::make_first_choice(const image::Set& images) {
     for (const auto& [source, bytes] : needed_[index] = vram_of(process, known))
       room_.needed[source] += bytes;
   find_candidates();
-  if (!sources_.empty()) choose(TRY(plan_with_room()));
+  if (!sources_.empty()) choose(TRY(plan_with_room(interruption)));
   return {};
 }
 
@@ -157,7 +158,7 @@ void TargetGpus::note_allocated(uint32_t process) const {
 }
 
 // Reservations of others end soon, and memory of ended processes becomes free soon.
-Result<Assignment> TargetGpus::plan_with_room() {
+Result<Assignment> TargetGpus::plan_with_room(const Interruption& interruption) {
   const auto start = std::chrono::steady_clock::now();
   bool fits_without_others = false;
   auto result = try_plan(fits_without_others);
@@ -167,6 +168,8 @@ Result<Assignment> TargetGpus::plan_with_room() {
     return result;
   while (!result.ok() && std::chrono::steady_clock::now() <=
                              start + (fits_without_others ? kTakenWithin : kFreedWithin)) {
+    if (Status status = interruption.check(); !status.ok())
+      return std::move(status).error().within(result.error().message());
     std::this_thread::sleep_for(kMemoryPoll);
     result = try_plan(fits_without_others);
   }

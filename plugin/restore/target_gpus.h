@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/interruption.h"
 #include "gpu/engine.h"
 #include "host/host.h"
 #include "image/set.h"
@@ -36,8 +37,10 @@ struct RestoreContext {
 
 class TargetGpus {
  public:
-  // In CRIU's main process, before tasks are forked: finds a GPU for each of the images.
-  static Result<TargetGpus> create(const RestoreContext& environment, const image::Set& images);
+  // In CRIU's main process, before tasks are forked: finds a GPU for each of the images. May wait
+  // for memory that others free or are about to allocate.
+  static Result<TargetGpus> create(const RestoreContext& environment, const image::Set& images,
+                                   const Interruption& interruption);
 
   // In a restored task, before any other call: chooses again if its container lacks the chosen
   // GPUs. The choice of the first task holds for all.
@@ -60,7 +63,7 @@ class TargetGpus {
   using Gpus = std::vector<topology::Gpu>;
 
   TargetGpus(const RestoreContext& environment, Nodes nodes, Gpus sources, Gpus here);
-  Status make_first_choice(const image::Set& images);
+  Status make_first_choice(const image::Set& images, const Interruption& interruption);
   Choice& choice() const;
   std::span<std::atomic<uint32_t>> chosen() const;
   void choose(const topology::Assignment& targets) const;
@@ -69,7 +72,7 @@ class TargetGpus {
   void look_at_memory();
   Reservation::Bytes needed_by(const topology::Assignment& targets) const;
   Result<topology::Assignment> try_plan(bool& fits_without_others);
-  Result<topology::Assignment> plan_with_room();
+  Result<topology::Assignment> plan_with_room(const Interruption& interruption);
   Result<topology::Assignment> plan(const Gpus& among) const;
   Result<topology::Assignment> plan_in_task() const;
 

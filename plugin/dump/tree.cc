@@ -120,7 +120,7 @@ Status Tree::check_hidden_use(pid_t pid, std::span<const host::ProcessFile> file
                      "dumps only the descriptors of the first thread",
                      what);
   }
-  const host::KfdState state = host_.kfd_state_of(pid);
+  const host::KfdState state = TRY(host_.kfd_state_of(pid));
   const bool has_kfd = std::ranges::any_of(
       files, [](const host::ProcessFile& file) { return file.node.kind == NodeKind::kKfd; });
   if (has_kfd || (state.queues == 0 && state.vram == 0)) return {};

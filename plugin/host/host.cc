@@ -92,6 +92,15 @@ Status for_each_descriptor(pid_t pid, pid_t thread, const Body& body) {
   return {};
 }
 
+// body(PATH) for each entry of the directory, which may be missing.
+template <typename Body>
+Status for_each_entry(const fs::path& directory, const Body& body) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) body(entry.path());
+  if (!error || error == std::errc::no_such_file_or_directory) return {};
+  return Error::of(error.value(), "cannot list {}: {}", directory.string(), error.message());
+}
+
 }  // namespace
 
 Host Host::create(Config config) {
@@ -203,9 +212,14 @@ Result<std::vector<ThreadFile>> Host::files_of_threads(pid_t pid) const {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(formatted("/proc/{}/task", pid), error)) {
     const auto thread = static_cast<pid_t>(atoi(entry.path().filename().c_str()));
-    if (thread == pid || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) <= 0) continue;
+    if (thread == pid) continue;
+    const long other = syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0);
+    if (other < 0 && errno != ESRCH)
+      return Error::system("cannot compare the files of thread {} and process {}", thread, pid);
+    if (other <= 0) continue;
     const auto files = files_of_thread(pid, thread);
-    if (!files.ok()) continue;  // it has ended
+    if (!files.ok() && has_ended(thread)) continue;
+    if (!files.ok()) return files.error();
     for (const ProcessFile& file : *files)
       if (syscall(SYS_kcmp, pid, thread, KCMP_FILE, file.number, file.number) != 0)
         result.push_back({thread, file});
@@ -214,27 +228,24 @@ Result<std::vector<ThreadFile>> Host::files_of_threads(pid_t pid) const {
   return result;
 }
 
-KfdState Host::kfd_state_of(pid_t pid) const {
+Result<KfdState> Host::kfd_state_of(pid_t pid) const {
   KfdState result;
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != config_.kfd_pid_namespace)
     return result;
-  std::error_code ended;
   const fs::path directory = fs::path(config_.kfd_processes) / std::to_string(pid);
-  for (const auto& entry : fs::directory_iterator(directory, ended)) {
+  TRY(for_each_entry(directory, [&](const fs::path& path) {
     uint64_t bytes = 0;
-    if (entry.path().filename().string().starts_with("vram_") &&
-        std::ifstream(entry.path()) >> bytes)
+    if (path.filename().string().starts_with("vram_") && std::ifstream(path) >> bytes)
       result.vram += bytes;
-  }
-  for ([[maybe_unused]] const auto& queue : fs::directory_iterator(directory / "queues", ended))
-    result.queues++;
+  }));
+  TRY(for_each_entry(directory / "queues", [&](const fs::path&) { result.queues++; }));
   return result;
 }
 
 Result<bool> Host::uses_gpu(pid_t pid) const {
   if (!TRY(files_of(pid)).empty() || !TRY(vmas_of(pid)).empty()) return true;
-  const KfdState state = kfd_state_of(pid);
+  const KfdState state = TRY(kfd_state_of(pid));
   return state.queues > 0 || state.vram > 0 || !TRY(files_of_threads(pid)).empty();
 }
 

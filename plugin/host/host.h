@@ -139,7 +139,7 @@ class Host {
   // Of threads with a table of their own.
   Result<std::vector<ThreadFile>> files_of_threads(pid_t pid) const;
   // Nothing for a caller in another pid namespace than that of sysfs.
-  KfdState kfd_state_of(pid_t pid) const;
+  Result<KfdState> kfd_state_of(pid_t pid) const;
   // True if any of these, or a mapping, shows it.
   Result<bool> uses_gpu(pid_t pid) const;
   // Descriptors of GPU nodes, dma-bufs and anonymous files.

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include "host/bundle.h"
+#include "tests/refused_call.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::host {
@@ -42,6 +43,32 @@ class HostTest : public testing::Test {
 TEST_F(HostTest, ANodeOfTheDriverIsOurs) {
   add_node("0000:01:00.0", "amdgpu");
   EXPECT_EQ(classify()->minor, 129u);
+}
+
+// A process without state has no entry there. Any other error hides what it has.
+TEST_F(HostTest, StateOfKfdThatCannotBeReadIsAnError) {
+  struct stat space{};
+  ASSERT_EQ(stat("/proc/self/ns/pid", &space), 0);
+  Config config = this->config();
+  config.kfd_pid_namespace = space.st_ino;
+  config.kfd_processes = devices_.path();
+  const Host host = Host::create(config);
+  EXPECT_FALSE(*host.uses_gpu(getpid()));
+  devices_.write(std::to_string(getpid()), "not a directory");
+  const auto uses = host.uses_gpu(getpid());
+  ASSERT_FALSE(uses.ok());
+  EXPECT_EQ(uses.error().code(), ENOTDIR);
+}
+
+// A thread may have files of its own. Without the comparison, nothing shows it.
+TEST_F(HostTest, FilesOfThreadsThatCannotBeComparedAreAnError) {
+  int code = 0;
+  const auto examine = [&] {
+    const auto files = host_.files_of_threads(getpid());
+    if (!files.ok()) code = files.error().code();
+  };
+  ASSERT_TRUE(testing_support::without({SYS_kcmp, 0, ENOSYS}, examine));
+  EXPECT_EQ(code, ENOSYS);
 }
 
 TEST_F(HostTest, ANodeOfAPartitionHasNoDriverAndIsOurs) {

@@ -5,7 +5,9 @@
 #include <linux/kfd_ioctl.h>
 #include <sys/ioctl.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace amdgpu_criu::stock {
 namespace {
@@ -15,6 +17,9 @@ static_assert(kVram == KFD_IOC_ALLOC_MEM_FLAGS_VRAM && kGtt == KFD_IOC_ALLOC_MEM
               kDoorbell == KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL &&
               kMmio == KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
 
+// An operation that fails with EAGAIN is repeated for a second.
+constexpr int kMaxAttempts = 100;
+constexpr std::chrono::milliseconds kBetweenAttempts{10};
 constexpr uint32_t kNoDescriptor = ~0u;
 // Bounds allocations if the kernel returns wrong numbers.
 constexpr uint64_t kMaxPrivateData = 1ull << 30;
@@ -65,14 +70,18 @@ const char* advice_for(int code) {
   }
 }
 
-Status call(int kfd, uint32_t op, kfd_ioctl_criu_args& args) {
+Status call(int kfd, uint32_t op, kfd_ioctl_criu_args& args,
+            const kernel::Interrupted& interrupted = {}) {
   args.op = op;
-  int result;
-  do {
-    result = ioctl(kfd, AMDKFD_IOC_CRIU_OP, &args);
-  } while (result < 0 && (errno == EINTR || errno == EAGAIN));
-  if (result == 0) return {};
-  const int code = errno;
+  int code = 0, attempts = 0;
+  while (ioctl(kfd, AMDKFD_IOC_CRIU_OP, &args) != 0) {
+    code = errno;
+    if (code != EINTR && (code != EAGAIN || ++attempts == kMaxAttempts)) break;
+    if (interrupted) TRY(interrupted());
+    if (code == EAGAIN) std::this_thread::sleep_for(kBetweenAttempts);
+    code = 0;
+  }
+  if (code == 0) return {};
   return Error::of(code, "stock kernel operation {} failed: {}{}", name_of(op), strerror(code),
                    advice_for(code));
 }
@@ -84,9 +93,9 @@ Fd owner_of(uint32_t descriptor) {
 
 class RealIoctl : public Ioctl {
  public:
-  Result<Sizes> process_info(int kfd) override {
+  Result<Sizes> process_info(int kfd, const kernel::Interrupted& interrupted) override {
     kfd_ioctl_criu_args args{};
-    TRY(call(kfd, KFD_CRIU_OP_PROCESS_INFO, args));
+    TRY(call(kfd, KFD_CRIU_OP_PROCESS_INFO, args, interrupted));
     return Sizes{static_cast<pid_t>(args.pid), args.num_devices, args.num_bos, args.num_objects,
                  args.priv_data_size};
   }
@@ -157,7 +166,7 @@ class RealIoctl : public Ioctl {
   Result<uint32_t> count_gem_handles(int render) override {
     GemListHandles args{};
     if (ioctl(render, kGemListHandles, &args) == 0) return args.num_entries;
-    if (errno == EINVAL || errno == ENOTTY) return 0u;
+    if (errno == EINVAL) errno = ENOTTY;  // of DRM, for an unknown ioctl
     return Error::system("cannot list the GEM handles of a render node");
   }
 };

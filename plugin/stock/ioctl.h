@@ -60,13 +60,14 @@ class Ioctl {
   virtual ~Ioctl() = default;
 
   // Not idempotent: a process that was paused twice can never be unpaused.
-  virtual Result<Sizes> process_info(int kfd) = 0;
+  virtual Result<Sizes> process_info(int kfd, const kernel::Interrupted& interrupted = {}) = 0;
   virtual Result<State> checkpoint(int kfd, const Sizes& sizes) = 0;
   virtual Status unpause(int kfd) = 0;
   virtual Status restore(int kfd, std::span<const kernel::RestoreDevice> devices, State& state) = 0;
   virtual Status resume(int kfd, pid_t pid) = 0;
 
-  // The number of GEM handles of the file; 0 also if the kernel does not report it (before 6.18).
+  // The number of GEM handles of the file. Fails with ENOTTY if the kernel does not report it
+  // (before 6.18).
   virtual Result<uint32_t> count_gem_handles(int render) = 0;
 };
 

@@ -38,8 +38,9 @@ uint32_t flags_of(uint32_t alloc_flags) {
 
 // True if the open file has sent work to the GPU through a context. The kernel reports only the
 // time.
-bool has_sent_work(int file) {
+Result<bool> has_sent_work(int file) {
   std::ifstream in(formatted("/proc/self/fdinfo/{}", file));
+  if (!in) return Error::system("cannot read what a render node was used for");
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("drm-engine-") || line.starts_with("drm-engine-capacity")) continue;
     const size_t colon = line.find(':');
@@ -88,7 +89,7 @@ StockApi::Paused* StockApi::find_process(pid_t pid) {
 
 // PROCESS_INFO would report the owner of the file, but only once, so the owner is found before.
 Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid,
-                                                   const kernel::Interrupted&) {
+                                                   const kernel::Interrupted& interrupted) {
   if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
   if (const Paused* known = TRY(find(node.fd))) return known->info;
   Fd file(fcntl(node.fd, F_DUPFD_CLOEXEC, 0));
@@ -105,12 +106,12 @@ Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid,
                      pid);
   Paused process{pid, {}, {}, {}, {}, {}, {}};
   process.files.push_back(std::move(file));
-  TRY(pause(process));
+  TRY(pause(process, interrupted));
   return paused_.emplace_back(std::move(process)).info;
 }
 
-Status StockApi::pause(Paused& process) {
-  const Sizes sizes = TRY(parts_.ioctl->process_info(process.files.front().get()));
+Status StockApi::pause(Paused& process, const kernel::Interrupted& interrupted) {
+  const Sizes sizes = TRY(parts_.ioctl->process_info(process.files.front().get(), interrupted));
   Status status = check_pid(process, sizes);
   if (status.ok()) status = find_vms(process, sizes.devices);
   if (status.ok()) status = save(process, sizes);
@@ -164,11 +165,17 @@ Status StockApi::find_vms(Paused& process, uint32_t num_devices) const {
 }
 
 Status StockApi::check_render(const Paused& process, int file, unsigned minor) const {
-  const uint32_t handles = TRY(parts_.ioctl->count_gem_handles(file));
-  if (handles != 0)
+  const auto handles = parts_.ioctl->count_gem_handles(file);
+  if (!handles.ok() && handles.error().code() != ENOTTY) return handles.error();
+  if (!handles.ok())
+    log_warning(
+        "this kernel cannot list the buffer objects that process {} may have of its own on "
+        "renderD{}: they are not carried",
+        process.pid, minor);
+  else if (*handles != 0)
     return Error::of(EOPNOTSUPP, "process {} has {} buffer objects of its own on renderD{}; {}",
-                     process.pid, handles, minor, kOnlyKfd);
-  if (has_sent_work(file))
+                     process.pid, *handles, minor, kOnlyKfd);
+  if (TRY(has_sent_work(file)))
     return Error::of(EOPNOTSUPP, "process {} has sent work to the GPU through renderD{}; {}",
                      process.pid, minor, kOnlyKfd);
   return {};
@@ -244,9 +251,10 @@ Result<kernel::Checkpoint> StockApi::checkpoint(Node node, int, const kernel::Pr
 Status StockApi::unpause(Node node, int) {
   Paused* process = TRY(find(node.fd));
   if (!process) return Error(ESRCH, "a /dev/kfd that was not paused is to be unpaused");
-  const Status status = parts_.ioctl->unpause(process->files.front().get());
+  // After an error the destructor tries again.
+  TRY(parts_.ioctl->unpause(process->files.front().get()));
   std::erase_if(paused_, [&](const Paused& one) { return &one == process; });
-  return status;
+  return {};
 }
 
 Result<Fd> StockApi::dmabuf(Node, int, uint64_t object_id) {

@@ -78,7 +78,7 @@ class StockApi : public kernel::Api {
   };
   Result<Paused*> find(int kfd);
   Paused* find_process(pid_t pid);
-  Status pause(Paused& process);
+  Status pause(Paused& process, const kernel::Interrupted& interrupted);
   void unpause_or_log(const Paused& process);
   Status check_pid(const Paused& process, const Sizes& sizes) const;
   Status find_vms(Paused& process, uint32_t num_devices) const;

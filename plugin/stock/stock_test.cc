@@ -11,6 +11,7 @@
 #include "stock/record.h"
 #include "tests/fake_stock.h"
 #include "tests/kfd_program.h"
+#include "tests/refused_call.h"
 
 namespace amdgpu_criu::stock {
 namespace {
@@ -221,6 +222,47 @@ TEST_F(Stock, LeaksNoDescriptor) {
 TEST_F(Stock, ABufferOfARenderNodeIsRefusedByName) {
   fake_stock.gem_handles = 3;
   expect_refused("has 3 buffer objects of its own on renderD5");
+}
+
+// Linux before 6.18 does not list them. ROCm opens a render node in any process, so they may be
+// there.
+TEST_F(Stock, BuffersOfARenderNodeThatTheKernelCannotListAreMentioned) {
+  fake_stock.failures["GEM_LIST_HANDLES"] = ENOTTY;
+  EXPECT_EQ(dump(), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("cannot list the buffer objects that process"));
+  const Fd no_driver = open("/dev/null");
+  EXPECT_EQ(make_ioctl()->count_gem_handles(no_driver.get()).error().code(), ENOTTY);
+}
+
+TEST_F(Stock, AnErrorOfTheListOfBuffersFailsTheDump) {
+  fake_stock.failures["GEM_LIST_HANDLES"] = EFAULT;
+  expect_refused("injected failure of GEM_LIST_HANDLES");
+}
+
+// The kernel does not end the pause by itself, as it does with a session.
+TEST_F(Stock, AProcessThatStaysPausedIsAnError) {
+  fake_stock.failures["UNPAUSE"] = EIO;
+  EXPECT_EQ(dump(), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("Error (amdgpu): process " + std::to_string(getpid()) +
+                               " stays paused on the GPU"));
+}
+
+// The kernel asks for another attempt.
+TEST_F(Stock, NoOperationIsRepeatedWithoutALimit) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    int code = 0;
+    const bool allowed = testing_support::without({SYS_ioctl, 0, EAGAIN}, [&] {
+      const auto info = make_ioctl()->process_info(kfd_.get());
+      if (!info.ok()) code = info.error().code();
+    });
+    _exit(allowed ? code : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "killed by the alarm";
+  EXPECT_EQ(WEXITSTATUS(status), EAGAIN);
 }
 
 TEST_F(Stock, ASecondFileOfTheRenderNodeIsRefusedByName) {

@@ -47,7 +47,7 @@ void append(std::vector<std::byte>& to, uint32_t number, const FakeQueue& queue)
 
 class Fake : public stock::Ioctl {
  public:
-  Result<stock::Sizes> process_info(int) override {
+  Result<stock::Sizes> process_info(int, const kernel::Interrupted&) override {
     TRY(fails("PROCESS_INFO"));
     fake_stock.evicted++;
     fake_stock.paused = true;
@@ -97,7 +97,10 @@ class Fake : public stock::Ioctl {
     return {};
   }
 
-  Result<uint32_t> count_gem_handles(int) override { return fake_stock.gem_handles; }
+  Result<uint32_t> count_gem_handles(int) override {
+    TRY(fails("GEM_LIST_HANDLES"));
+    return fake_stock.gem_handles;
+  }
 
  private:
   static Status fails(const std::string& operation) {

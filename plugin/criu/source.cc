@@ -28,12 +28,15 @@ stock::StockContext stock_parts(const Parts& parts, const host::Host& host) {
   return stock_parts(parts, host, look_for_series(parts, host));
 }
 
+Error missing_images() {
+  return Error(ENOENT,
+               "CRIU's inventory says that processes had GPU state, but the image directory has "
+               "none of its images (amdgpu-*.img): copy them there, too");
+}
+
 Result<std::optional<FoundImages>> find_ours(const Parts& parts, const host::Host& host) {
   FoundImages source{TRY(image::Set::load(TRY(image_directory()))), nullptr};
-  if (source.images.empty())
-    return Error(ENOENT,
-                 "CRIU's inventory says that processes had GPU state, but the image directory has "
-                 "none of its images (amdgpu-*.img): copy them there, too");
+  if (source.images.empty()) return missing_images();
   if (stock::is_stock(source.images)) {
     log_info("the images were made through the stock kernel interface, which restores them");
     source.api = std::make_unique<stock::StockApi>(stock_parts(parts, host), TRY(host.gpus()));
@@ -44,7 +47,7 @@ Result<std::optional<FoundImages>> find_ours(const Parts& parts, const host::Hos
 Result<std::optional<FoundImages>> find_foreign(const Parts& parts, const host::Host& host,
                                                 const options::Options& options) {
   foreign::Images images = TRY(foreign::read(TRY(image_directory())));
-  if (images.kfds.empty() && images.renders.empty()) return std::optional<FoundImages>();
+  if (images.kfds.empty() && images.renders.empty()) return missing_images();
   log_warning(
       "the images are of CRIU's own amdgpu plugin: without checksums, damage may not be detected");
   FoundImages source{TRY(foreign::make_set(images)), nullptr};

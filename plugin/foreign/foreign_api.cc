@@ -46,8 +46,7 @@ class Filler {
  private:
   Result<const Fd*> open(const std::string& name) {
     auto file = files_.find(name);
-    if (file == files_.end())
-      file = files_.emplace(name, TRY(Fd::openat(directory_, name.c_str(), O_RDONLY))).first;
+    if (file == files_.end()) file = files_.emplace(name, TRY(open_file(directory_, name))).first;
     return &file->second;
   }
 

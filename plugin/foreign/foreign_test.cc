@@ -2,9 +2,12 @@
 // Restores images of CRIU's own amdgpu plugin through the hooks: complete, truncated and damaged
 // ones.
 #include <gmock/gmock.h>
-#include <array>
+#include <sys/stat.h>
 
+#include <array>
+#include <chrono>
 #include <deque>
+#include <thread>
 
 #include "criu_amdgpu.pb-c.h"
 #include "foreign/images.h"
@@ -143,6 +146,31 @@ TEST_F(Foreign, IsLeftToOthersUnlessTheInventoryAsks) {
   ASSERT_EQ(start(criu::kStageRestore), 0);
   EXPECT_EQ(restore_file(kKfdId), -ENOTSUP);
   end(criu::kStageRestore, 0);
+}
+
+TEST_F(Foreign, MissingImagesAreNamed) {
+  for (const std::string& name : images_.names()) std::filesystem::remove(images_.file(name));
+  EXPECT_EQ(start(criu::kStageRestore), -ENOENT);
+  EXPECT_THAT(log(), HasSubstr("the image directory has none of its images (amdgpu-*.img)"));
+}
+
+// An open() of a FIFO waits for its other end.
+TEST_F(Foreign, OtherKindsOfFilesAreRefusedAtOnce) {
+  for (const char* name : {kKfdName, kPagesName}) {
+    const std::string path = images_.file(name), bytes = images_.read(name);
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const std::jthread other_end([path](const std::stop_token& stop) {
+      for (int i = 0; i < 500 && !stop.stop_requested(); i++) usleep(10'000);
+      (void)Fd::open(path.c_str(), O_RDWR | O_NONBLOCK);
+    });
+    const auto before = std::chrono::steady_clock::now();
+    EXPECT_THAT(problem(), HasSubstr(std::string(name) +
+                                     " of CRIU's own amdgpu plugin: is not a regular file"));
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(3));
+    std::filesystem::remove(path);
+    images_.write(name, bytes);
+  }
 }
 
 TEST_F(Foreign, MovesToAnotherGpu) {

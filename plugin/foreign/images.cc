@@ -58,6 +58,7 @@ bool is_one(std::string_view name) {
 Result<uint64_t> content_size(const Fd& file, const std::string& name) {
   struct stat status;
   if (fstat(file.get(), &status) != 0) return Error::system("cannot examine image {}", name);
+  if (!S_ISREG(status.st_mode)) return bad(name, "is not a regular file");
   uint64_t size = 0;
   TRY(image::read_at(file, name, 0, std::as_writable_bytes(std::span(&size, 1))));
   const uint64_t there = static_cast<uint64_t>(status.st_size) - kHeader;
@@ -68,7 +69,7 @@ Result<uint64_t> content_size(const Fd& file, const std::string& name) {
 }
 
 Result<std::vector<std::byte>> read_message(int directory, const std::string& name) {
-  const Fd file = TRY(Fd::openat(directory, name.c_str(), O_RDONLY));
+  const Fd file = TRY(open_file(directory, name));
   const uint64_t size = TRY(content_size(file, name));
   if (size > kMaxMessage) return bad(name, "is too long");
   std::vector<std::byte> bytes(size);
@@ -198,7 +199,7 @@ class KfdReader {
         next += bo.size;
       }
       if (next == kHeader) continue;
-      const auto file = Fd::openat(directory_, name.c_str(), O_RDONLY);
+      const auto file = open_file(directory_, name);
       if (!file.ok())
         return Error::of(file.error().code(), "{}, which image {} needs", file.error().message(),
                          kfd_.name);
@@ -255,6 +256,10 @@ Result<Render> read_render(int directory, const std::string& name, uint32_t id) 
 }
 
 }  // namespace
+
+Result<Fd> open_file(int directory, const std::string& name) {
+  return Fd::openat(directory, name.c_str(), O_RDONLY | O_NONBLOCK);
+}
 
 Result<std::vector<std::string>> list_files(int directory) {
   return image::list_names(directory, is_one);

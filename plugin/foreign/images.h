@@ -60,6 +60,8 @@ struct Images {
 
 // Names of such images in the directory; empty: there are none.
 Result<std::vector<std::string>> list_files(int directory);
+// Does not wait, whatever kind of file it is.
+Result<Fd> open_file(int directory, const std::string& name);
 // Reads and checks all of them; an error names the file.
 Result<Images> read(int directory);
 

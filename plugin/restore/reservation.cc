@@ -27,10 +27,12 @@ struct flock whole_file() {
   return lock;
 }
 
+// True also if it is not known.
 bool is_alive(const std::string& path) {
   const auto file = Fd::open(path.c_str(), O_RDWR);
+  if (!file.ok()) return file.error().code() != ENOENT;
   struct flock lock = whole_file();
-  return file.ok() && fcntl(file->get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  return fcntl(file->get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "tests/refused_call.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::restore {
@@ -85,6 +86,23 @@ TEST_F(Reservations, LetOthersGoOnAfterAFailure) {
   ASSERT_EQ(rename(directory_.c_str(), elsewhere.c_str()), 0);
   EXPECT_FALSE(first->take({{1, 100}}).ok());
   EXPECT_TRUE(Reservation::begin(elsewhere, kShort).ok());
+}
+
+TEST_F(Reservations, OfRestoresThatCannotBeExaminedAreKept) {
+  auto first = Reservation::begin(directory_);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(first->take({{1, 100}}).ok());
+  EXPECT_EQ(in_child([&] {
+              const auto second = Reservation::begin(directory_);
+              return second.ok() && testing_support::without({SYS_openat, O_RDWR, EMFILE},
+                                                             [&] { (void)second->of_others(); });
+            }),
+            1);
+  EXPECT_EQ(in_child([&] {
+              const auto third = Reservation::begin(directory_);
+              return third.ok() && third->of_others() == Reservation::Bytes{{1, 100}};
+            }),
+            1);
 }
 
 // A task has its memory while another one of its tree is still being restored.

@@ -75,6 +75,80 @@ scenario_parallel_namespaces() {
   ends_well "after the restore"
 }
 
+# start_neighbours COMMAND...: two processes with PIDs near each other, which end with the scenario; sets NEAR
+start_neighbours() {
+  local number
+  NEAR=()
+  for number in 1 2; do
+    LOG_NAME=job-$number start "$@"
+    NEAR+=("$PID")
+  done
+}
+
+# of_each COMMAND...: COMMAND JOB for both, with PID and LOG of it
+of_each() {
+  local number
+  for number in 1 2; do
+    PID=${NEAR[number - 1]}
+    LOG=$DIR/job-$number.log
+    "$@" "job-$number"
+  done
+}
+dump_neighbour() {
+  dump_and_kill "dump-$1" "$DIR/images-$1"
+  eval "STEP_OF_${1/-/_}=$STEP_BEFORE"
+}
+neighbour_is_back() {
+  local step=STEP_OF_${1/-/_}
+  PIDS+=("$PID")
+  goes_on "${!step}" "$1"
+  all_memory_is_right "$1"
+}
+kill_neighbour() {
+  kill -KILL "$PID"
+  wait_gone "$PID" 20 || fail "$1 does not end"
+}
+
+# Restores of jobs whose PIDs are near each other, at the same time, and with other programs between them.
+scenario_neighbour_pids() {
+  local restores=() number
+  need_gpus 1
+  need_plugin
+  start_neighbours gpu_chain --vram 32
+  of_each dump_neighbour
+  for number in 1 2; do
+    criu_restore "together-$number" "$DIR/images-job-$number" &
+    restores+=("$!")
+  done
+  for number in 1 2; do
+    wait "${restores[number - 1]}" || fail "job $number was not restored beside the other one"
+  done
+  of_each neighbour_is_back
+  of_each kill_neighbour
+  criu_restore first "$DIR/images-job-1" || fail "the first job was not restored"
+  for number in {1..40}; do
+    sleep 300 &
+    PIDS+=("$!")
+  done
+  criu_restore second "$DIR/images-job-2" || fail "the second job was not restored after other programs"
+  of_each neighbour_is_back
+  of_each ends_well
+  criu_alone_needs_its_pids
+}
+
+# Without a plugin, too, a restore fails if a process of CRIU takes a PID that it needs.
+criu_alone_needs_its_pids() {
+  mkdir "$DIR/images-alone" "$DIR/no-plugin"
+  setsid sleep 300 </dev/null >/dev/null 2>&1 &
+  PID=$!
+  disown "$PID"
+  "$CRIU" dump -t "$PID" -D "$DIR/images-alone" -L "$DIR/no-plugin" -o dump.log -v4 || fail "sleep was not dumped"
+  echo $((PID - 1)) >/proc/sys/kernel/ns_last_pid
+  ! "$CRIU" restore -d -D "$DIR/images-alone" -L "$DIR/no-plugin" -o restore.log -v4 </dev/null ||
+    fail "CRIU has restored process $PID although it has begun with that PID: mend the limit in criu-amdgpu(1)"
+  grep -o "Can't fork for $PID: .*" "$DIR/images-alone/restore.log" || fail "CRIU names another reason"
+}
+
 # restore_replica NUMBER OPTIONS...: with files of its own, which CRIU finds at the paths of the first one's
 restore_replica() {
   local number=$1 log=$DIR/replica-$1.log CRIU=$DIR/criu-$1

@@ -42,7 +42,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "container_podman", "container_moved_runc", "container_moved_crun"),
     "parallel": (
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
-        "parallel_namespaces", "replicas"),
+        "parallel_namespaces", "replicas", "neighbour_pids"),
     "faults": ("faults_dump", "faults_restore", "faults_signals"),
     "commit": ("commit_point", "post_dump_fails", "attached", "restore_bounded", "service",
                "neighbour_plugin"),
@@ -121,7 +121,8 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("contents_overlap", "contents_disk_fails", "contents_disk_hangs"),
     ("container_runc", "container_paused", "container_moved_runc", "container_moved_crun"),
     ("container_users_runc", "container_criu_4_3", "container_podman"),
-    ("parallel_off", "parallel_namespaces", "replicas", "parallel_criu_4_1_1", "parallel_criu_4_3"),
+    ("parallel_off", "parallel_namespaces", "replicas", "neighbour_pids", "parallel_criu_4_1_1",
+     "parallel_criu_4_3"),
     ("faults_dump", "faults_restore", "faults_signals"),
     ("post_dump_fails", "attached", "neighbour_plugin"),
     ("restore_bounded", "service"),

@@ -264,6 +264,13 @@ class Helper(unittest.TestCase):
         self.assertIn("started on another node: the program here is killed", messages)
         self.end(second)
 
+    def test_pids_are_the_kernels_choice(self) -> None:
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        # Programs that are started later have numbers near those that were started before.
+        self.assertLess(int(Path("/proc/sys/kernel/ns_last_pid").read_text()) - process.pid, 1000)
+        self.end(process)
+
     def test_there_is_nothing_to_dump_without_a_program(self) -> None:
         self.assertIn("no program of this job runs", self.node.dump().stderr)
 

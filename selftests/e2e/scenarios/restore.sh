@@ -69,6 +69,12 @@ program_as_nobody() {
 YAMA=/proc/sys/kernel/yama/ptrace_scope
 restore_yama() { echo "$SCOPE" >$YAMA; }
 
+# To all users, until the scenario ends.
+open_nodes() {
+  NODES=$(stat -c '%a %n' /dev/kfd /dev/dri/renderD*)
+  CLEANERS+=(protect_nodes)
+  chmod o+rw /dev/kfd /dev/dri/renderD*
+}
 protect_nodes() {
   local mode node
   while read -r mode node; do chmod "$mode" "$node"; done <<<"$NODES"
@@ -88,9 +94,7 @@ scenario_unprivileged() {
   mkdir "$DIR/images"
   touch "$DIR/workload.log"
   chown -R 65534 "$DIR"
-  NODES=$(stat -c '%a %n' /dev/kfd /dev/dri/renderD*)
-  CLEANERS+=(protect_nodes)
-  chmod o+rw /dev/kfd /dev/dri/renderD*
+  open_nodes
   cd / || fail "no directory that the user may open"
   round_trip "$DIR/program" --vram 32
   [ "$(stat -c %u "$DIR/images/inventory.img")" = 65534 ] || fail "CRIU did not run as the user"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # Jobs of Slurm in a pair of guests: an ordinary user's job loses node 1, which has one GPU, and continues
-# on node 2, where another job has the first of two GPUs.
+# on node 2, where another job has the first of two GPUs. The last scenario runs the helper alone.
 
 CHECKPOINTS=/shared/checkpoints
 SLURM_SECONDS=120
@@ -53,10 +53,12 @@ occupy() {
   submit -p urgent -w "$1" 'sleep 3600' >/dev/null || fail "no urgent job for $1"
 }
 
-# start_job OPTIONS-OF-WRAPPER PROGRAM OPTIONS...: on node 1; sets JOB and LOG
+# start_job OPTIONS-OF-WRAPPER PROGRAM OPTIONS...: on node 1; sets JOB and LOG. Two guests that have just booted would
+# use the same PIDs.
 start_job() {
   local wrapper=$1
   shift
+  on_node1 20 'echo 30000 >/proc/sys/kernel/ns_last_pid' || fail "node 1 does not answer"
   JOB=$(submit --requeue --open-mode=append --signal=B:USR1@60 -t 60 \
     "amdgpu-criu-job $wrapper -- $PAYLOAD/bin/$*") || fail "sbatch has refused the job"
   LOG=/shared/alice/$JOB.out
@@ -144,4 +146,58 @@ scenario_slurm_node_lost() {
   wait_until 60 log_has 'amdgpu-criu-job: restored from checkpoint' || fail "it was not restored"
   wait_until 60 steps_done $(($(last_step) + 10)) || fail "no steps on node 2"
   finishes_well again
+}
+
+# job_helper COMMAND: for job 77 of nobody
+job_helper() {
+  SUDO_UID=65534 SUDO_GID=65534 CRIU_LIBS_DIR=$PLUGIN_DIR sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' \
+    "$JOB" "$PAYLOAD/slurm/job-helper" "$@"
+}
+job_says() { grep -q "^$1 " "$DIR/said"; }
+
+# run_job VERB: sets PID and JOB_PID
+run_job() {
+  job_helper run <"$DIR/spec" >"$DIR/said" 2>>"$DIR/job.log" &
+  JOB_PID=$!
+  PIDS+=("$JOB_PID")
+  wait_until 120 job_says "$1" || fail "the job was not $1"
+  PID=$(pgrep -x -u nobody gpu_chain)
+  PIDS+=("$PID")
+}
+
+# Without Slurm. The first restore finds a PID in use.
+scenario_job_helper() {
+  local other
+  need_gpus 1
+  need_plugin
+  JOB=/sys/fs/cgroup/job_77/step LOG=$DIR/workload.log
+  mkdir -p "$JOB" "$DIR/checkpoints"
+  open_nodes
+  install -o nobody /dev/null "$LOG"
+  echo "directory = $DIR/checkpoints" >/etc/amdgpu-criu-job.conf
+  python3 -c "import json, os; print(json.dumps({'argv': ['$PAYLOAD/bin/gpu_chain'], 'env': dict(os.environ),
+    'cwd': '/', 'umask': 18, 'output': '$LOG', 'errors': '$LOG'}))" >"$DIR/spec"
+  first_pid_of_scenario
+  run_job started
+  first_steps "$BEFORE_DUMP"
+  job_helper dump 2>>"$DIR/job.log" || fail "the job was not dumped"
+  wait_gone "$PID" 20 || fail "the dumped process is still there"
+  wait "$JOB_PID"
+  STEP_BEFORE=$(last_step)
+  echo $((PID - 1)) >/proc/sys/kernel/ns_last_pid
+  sleep 300 &
+  other=$!
+  [ "$other" = "$PID" ] || fail "the other program has PID $other, not $PID"
+  echo 1000 >/proc/sys/kernel/ns_last_pid
+  job_helper run <"$DIR/spec" >"$DIR/said" 2>>"$DIR/job.log"
+  [ $? -eq 120 ] || fail "the job was restored although process $PID was there"
+  grep "was not restored: .*Can't fork for $PID: File exists" "$DIR/job.log" || fail "no reason"
+  kill "$other"
+  wait "$other"
+  run_job restored
+  goes_on "$STEP_BEFORE" "after the restore"
+  all_memory_is_right "after the restore"
+  ends_well "after the restore"
+  wait "$JOB_PID" || fail "the job ended with status $?"
+  cat "$DIR/job.log"
 }

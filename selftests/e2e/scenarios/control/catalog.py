@@ -18,7 +18,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "rocr_waves_moved", "rocr_xnack", "waves_parked", "rocr_train", "train_together", "criu_4_1_1",
         "criu_4_3", "no_plugin", "libraries_missing",
         "wrong_memory", "flipped_byte", "stream_refused", "disk_full", "dump_killed", "stock_ioctl",
-        "tool_check", "tool_images", "tool_bench", "late_restore", "lazy_pages", "rocr_grid", "rocr_faults",
+        "tool_check", "tool_images", "tool_bench", "job_helper", "late_restore", "lazy_pages", "rocr_grid", "rocr_faults",
         "reloaded_driver"),
     "render": (
         "render_alone", "render_one_gpu", "render_two_gpus", "render_criu_4_1_1",
@@ -105,7 +105,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("no_plugin", "libraries_missing"),
     ("wrong_memory", "flipped_byte", "stream_refused"),
     ("disk_full", "dump_killed"),
-    ("tool_check", "tool_images", "tool_bench"),
+    ("tool_check", "tool_images", "tool_bench", "job_helper"),
     ("late_restore", "lazy_pages"),
     ("render_two_gpus", "render_many"),
     ("render_leave_running", "render_three_rounds"),

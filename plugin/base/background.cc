@@ -26,6 +26,16 @@ struct Pipe {
   }
 };
 
+// False: the pipe has no writer any more.
+template <typename T>
+bool read_object(const Fd& from, T& object) {
+  ssize_t size;
+  do {
+    size = read(from.get(), &object, sizeof(object));
+  } while (size < 0 && errno == EINTR);
+  return size == sizeof(object);
+}
+
 Result<Pidfd> open_process(pid_t pid) {
   auto process = Pidfd::open(pid);
   if (!process.valid()) return Error::system("cannot watch process {}", pid);
@@ -67,12 +77,8 @@ Result<Pidfd> fork_grandchild(const Body& body) {
   }
   number.write.reset();
   pid_t pid = -1;
-  ssize_t size;
-  do {
-    size = read(number.read.get(), &pid, sizeof(pid));
-  } while (size < 0 && errno == EINTR);
   Pidfd process;
-  if (size == sizeof(pid) && pid > 0) process = Pidfd::open(pid);
+  if (read_object(number.read, pid) && pid > 0) process = Pidfd::open(pid);
   while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) continue;
   if (!process.valid()) return Error(EAGAIN, "cannot make a process for the background");
   return process;
@@ -194,11 +200,7 @@ void Background::release() {
 
 Result<Background::Report> Background::read_report() const {
   Report report;
-  ssize_t size;
-  do {
-    size = read(result_.get(), &report, sizeof(report));
-  } while (size < 0 && errno == EINTR);
-  if (size != sizeof(report))
+  if (!read_object(result_, report))
     return Error::of(ECHILD, "the process that {} in the background has died", verb_);
   report.text.back() = 0;
   if (report.code > 0) return Error::of(report.code, "in the background: {}", report.text.data());

@@ -75,6 +75,19 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
   return result;
 }
 
+// Like stat(2), for kind and size. The file system is not asked for newer attributes, because one
+// in user space might never answer.
+bool examine(const std::string& path, struct stat& status) {
+  struct statx found{};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &found) != 0)
+    return false;
+  status = {};
+  status.st_mode = found.stx_mode;
+  status.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
+  status.st_size = static_cast<off_t>(found.stx_size);
+  return true;
+}
+
 // body(PATH, NUMBER) for each open descriptor of the thread.
 template <typename Body>
 Status for_each_descriptor(pid_t pid, pid_t thread, const Body& body) {
@@ -197,7 +210,7 @@ Result<std::vector<ProcessFile>> Host::files_of_thread(pid_t pid, pid_t thread) 
   std::vector<ProcessFile> result;
   TRY(for_each_descriptor(pid, thread, [&](const fs::path& path, int number) {
     struct stat status;
-    if (stat(path.c_str(), &status) != 0) return;
+    if (!examine(path, status)) return;
     if (const auto node = classify(status)) result.push_back({number, *node});
   }));
   return result;
@@ -256,7 +269,7 @@ Result<std::vector<int>> Host::special_files_of(pid_t pid) const {
     std::error_code gone;
     const std::string target = fs::read_symlink(path, gone);
     if (target.starts_with(config_.dmabuf_link) || target.starts_with("anon_inode:") ||
-        (stat(path.c_str(), &status) == 0 && classify(status)))
+        (examine(path, status) && classify(status)))
       result.push_back(number);
   }));
   return result;
@@ -288,7 +301,7 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
     struct stat status;
     const std::string link = formatted("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
     // Not every file-backed mapping has a link. One that cannot be examined might be a GPU's.
-    if (stat(link.c_str(), &status) != 0) {
+    if (!examine(link, status)) {
       if (errno == ENOENT) continue;
       return Error::system("cannot examine a mapping of process {}", pid);
     }
@@ -339,7 +352,7 @@ std::vector<GhostFile> large_ghosts_of(pid_t pid) {
       continue;
     struct stat status;
     const std::string link = formatted("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
-    if (stat(link.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (!examine(link, status) || !S_ISREG(status.st_mode)) continue;
     const auto size = static_cast<uint64_t>(status.st_size);
     const bool known = std::ranges::count(result, path, &GhostFile::path) > 0;
     if (size > kGhostLimit && !known) result.push_back({path, size});

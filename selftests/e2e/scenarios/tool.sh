@@ -67,6 +67,44 @@ dry_run_and_freeze() {
   survives "after the end of the holder"
 }
 
+# mount_stalled: a file system in user space that never answers, at $DIR/stalled
+mount_stalled() {
+  modprobe fuse
+  mkdir "$DIR/stalled"
+  python3 - "$DIR/stalled" <<'END' &
+import ctypes, os, signal, sys
+device = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+if ctypes.CDLL(None, use_errno=True).mount(b"stalled", sys.argv[1].encode(), b"fuse", 6, options.encode()):
+    raise OSError(ctypes.get_errno(), "mount")
+signal.pause()
+END
+  STALLED=$!
+  CLEANERS+=(unmount_stalled)
+  wait_until 20 has_mounted_stalled || fail "no file system in user space"
+}
+has_mounted_stalled() { [[ $(</proc/mounts) == *" $DIR/stalled fuse "* ]]; }
+unmount_stalled() { # the end of its process ends all requests
+  kill -KILL "$STALLED"
+  wait "$STALLED"
+  umount -l "$DIR/stalled"
+}
+
+# Nobody answers when attributes of what the process has open are requested.
+scenario_tool_stalled() {
+  need_gpus 1
+  mount_stalled
+  printf '#!/usr/bin/python3\nimport os\nos.set_inheritable(os.open("%s", os.O_PATH), True)\nos.execv("%s", ["%s"])\n' \
+    "$DIR/stalled" "$PAYLOAD/bin/gpu_chain" gpu_chain >"$DIR/program"
+  chmod +x "$DIR/program"
+  start "$DIR/program"
+  readlink "/proc/$PID/fd/"* | grep -qx "$DIR/stalled" || fail "the process has nothing open there"
+  timeout -s KILL $((30 * PATIENCE)) "$TOOL" check --pid "$PID" || fail "check: status $?"
+  timeout -s KILL $((30 * PATIENCE)) "$TOOL" freeze --pid "$PID" || fail "freeze: status $?"
+  "$TOOL" thaw --pid "$PID" || fail "thaw: status $?"
+  ends_well "after check and freeze"
+}
+
 kill_frozen() {
   "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
   kill -KILL "$PID"

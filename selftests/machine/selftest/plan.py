@@ -37,6 +37,7 @@ DISTURBING = {
     (SCENARIO, "reloaded_driver"): "unloads the driver and loads it again",
     (SCENARIO, "libraries_missing"): "hides libraries of the system for seconds",
     (SCENARIO, "contents_elsewhere"): "turns io_uring off for seconds",
+    (SCENARIO, "tool_stalled"): "mounts a file system that does not answer, for seconds",
     (SCENARIO, "unprivileged"): "opens the device files to everybody and changes Yama for seconds",
 }
 # kselftest programs outside of kselftest-list.txt that a stage runs.

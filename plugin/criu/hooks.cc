@@ -213,8 +213,8 @@ void fini(int stage, int result) {
     if (result < 0) (*holder)->report_failure(reason);
     (*holder)->finish_dump(result < 0);
     if (reason.empty()) reason = (*holder)->full_disk();
-    if (reason.empty() && !(*holder)->ghosts().empty())
-      reason = "in CRIU's own part, perhaps because " + (*holder)->ghosts();
+    if (reason.empty() && !(*holder)->needs().empty())
+      reason = "in CRIU's own part, perhaps because " + (*holder)->needs();
     if (result >= 0 && (*holder)->keeps_paused()) keep_until_exit(std::move(*holder));
   }
   holder->reset();

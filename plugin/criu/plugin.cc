@@ -2,6 +2,7 @@
 #include "criu/plugin.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include "base/log.h"
 #include "base/numbers.h"
@@ -9,6 +10,7 @@
 #include "criu/program.h"
 #include "criu/source.h"
 #include "dump/room.h"
+#include "host/criu_needs.h"
 #include "options/restore_file.h"
 
 namespace amdgpu_criu::criu {
@@ -117,6 +119,17 @@ Status Plugin::note_written() {
   return {};
 }
 
+// CRIU names some of them in the middle of its log, and ends with another message.
+void Plugin::note_needs(pid_t pid) {
+  std::ifstream file("/proc/self/cmdline");
+  const std::string command_line{std::istreambuf_iterator<char>(file), {}};
+  for (const host::CriuNeed& need : host::criu_needs_of(pid)) {
+    if (host::is_met(need, command_line)) continue;
+    log_warning("{}", need.describe());
+    needs_ += (needs_.empty() ? "" : ", or ") + need.describe();
+  }
+}
+
 Result<bool> Plugin::checkpoint_devices(pid_t pid) {
   // CRIU also passes -1, as a marker.
   if (stage_ != kStageDump || pid <= 0) return false;
@@ -125,10 +138,7 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
     return Error(EOPNOTSUPP,
                  "with criu --stream the images of GPU state and memory would stay behind in the "
                  "image directory: dump without it");
-  if (std::string ghosts = host::describe_ghosts(pid); !ghosts.empty()) {
-    log_warning("{}", ghosts);
-    ghosts_ = std::move(ghosts);
-  }
+  note_needs(pid);
   TRY(dump().pause(pid));
   return dump_->has_paused(pid);
 }

@@ -52,7 +52,7 @@ class Plugin {
   // After a failed dump of GPU state: the text, if its disk was full.
   const std::string& full_disk() const { return full_disk_; }
   // Why CRIU's own part of a dump may have failed; empty: not known.
-  const std::string& ghosts() const { return ghosts_; }
+  const std::string& needs() const { return needs_; }
 
   Result<std::optional<Fd>> restore_file(int id);
   Result<std::optional<restore::NewMapping>> map(uint64_t start);
@@ -82,6 +82,7 @@ class Plugin {
   Result<bool> need_interface(pid_t pid);
   // Fails after a mistake in the options. To be called before they have an effect.
   Status check_options() const;
+  void note_needs(pid_t pid);
   kernel::Api& api() { return stock_ ? *stock_ : *parts_.api; }
   dump::Dump& dump();
   Status note_written();
@@ -98,7 +99,7 @@ class Plugin {
   // At most one of them exists; they refer to the members above.
   std::unique_ptr<dump::Dump> dump_;
   std::string full_disk_;
-  std::string ghosts_;
+  std::string needs_;
   bool required_ = false;  // CRIU knows that restore needs us
   std::unique_ptr<restore::Restore> restore_;
   std::vector<pid_t> resumed_;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "host/criu_needs.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -83,9 +84,8 @@ Examination examine(kernel::Api& api, const host::Host& host, const options::Opt
   Dump dump({api, host, {}, options, [] { return Result<int>(Error(ENOTDIR, "a dry run")); }});
   const Status status = examine_all(dump, host, pids);
   if (!status.ok()) result.refusals.push_back(status.error().message());
-  for (const pid_t pid : pids)
-    if (std::string ghosts = host::describe_ghosts(pid); !ghosts.empty())
-      result.notes.push_back(std::move(ghosts));
+  for (const host::CriuNeed& need : host::criu_needs_of_tree(pids))
+    result.notes.push_back(need.describe());
   result.processes = dump.processes();
   result.renders = dump.renders();
   return result;

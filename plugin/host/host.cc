@@ -75,19 +75,6 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
   return result;
 }
 
-// Like stat(2), for kind and size. The file system is not asked for newer attributes, because one
-// in user space might never answer.
-bool examine(const std::string& path, struct stat& status) {
-  struct statx found{};
-  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &found) != 0)
-    return false;
-  status = {};
-  status.st_mode = found.stx_mode;
-  status.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
-  status.st_size = static_cast<off_t>(found.stx_size);
-  return true;
-}
-
 // body(PATH, NUMBER) for each open descriptor of the thread.
 template <typename Body>
 Status for_each_descriptor(pid_t pid, pid_t thread, const Body& body) {
@@ -326,6 +313,19 @@ Result<bool> same_file(int a, int b) {
   return result == 0;
 }
 
+bool examine(const std::string& path, struct stat& status) {
+  constexpr unsigned kWanted = STATX_TYPE | STATX_SIZE | STATX_INO | STATX_NLINK;
+  struct statx found{};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, kWanted, &found) != 0) return false;
+  status = {};
+  status.st_mode = found.stx_mode;
+  status.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
+  status.st_size = static_cast<off_t>(found.stx_size);
+  status.st_ino = found.stx_ino;
+  status.st_nlink = found.stx_nlink;
+  return true;
+}
+
 Result<pid_t> namespace_pid(pid_t pid) {
   std::ifstream status(formatted("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
@@ -336,38 +336,6 @@ Result<pid_t> namespace_pid(pid_t pid) {
     if (last > 0) return last;
   }
   return Error::of(ESRCH, "cannot read the status of process {}", pid);
-}
-
-// Memory files and System V segments are not ghosts to CRIU.
-std::vector<GhostFile> large_ghosts_of(pid_t pid) {
-  constexpr std::string_view kDeleted = " (deleted)";
-  std::vector<GhostFile> result;
-  std::ifstream maps(formatted("/proc/{}/maps", pid));
-  for (std::string line; std::getline(maps, line);) {
-    const auto map = parse_maps_line(line);
-    const size_t at = line.find('/');
-    if (!map || !line.ends_with(kDeleted) || at == line.npos) continue;
-    const std::string path = line.substr(at, line.size() - kDeleted.size() - at);
-    if (path.starts_with("/memfd:") || path.starts_with("/SYSV") || path.starts_with("/dev/zero"))
-      continue;
-    struct stat status;
-    const std::string link = formatted("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
-    if (!examine(link, status) || !S_ISREG(status.st_mode)) continue;
-    const auto size = static_cast<uint64_t>(status.st_size);
-    const bool known = std::ranges::count(result, path, &GhostFile::path) > 0;
-    if (size > kGhostLimit && !known) result.push_back({path, size});
-  }
-  return result;
-}
-
-std::string describe_ghosts(pid_t pid) {
-  const auto ghosts = large_ghosts_of(pid);
-  if (ghosts.empty()) return {};
-  const GhostFile& largest = *std::ranges::max_element(ghosts, {}, &GhostFile::size);
-  return formatted(
-      "process {} ({}) maps the deleted file {} of {} bytes, and {} others: CRIU dumps such files "
-      "only up to its --ghost-limit, {} bytes by default; use criu dump --ghost-limit {}",
-      pid, comm_of(pid), largest.path, largest.size, ghosts.size() - 1, kGhostLimit, largest.size);
 }
 
 std::string comm_of(pid_t pid) {

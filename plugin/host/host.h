@@ -93,14 +93,6 @@ struct ProcessVma {
   NodeId node;
 };
 
-// A mapped file that has no name any more: CRIU saves its contents if they are not too large.
-struct GhostFile {
-  std::string path;  // that it had
-  uint64_t size;
-};
-// CRIU's default of --ghost-limit.
-inline constexpr uint64_t kGhostLimit = 1 << 20;
-
 class Host {
  public:
   static Host create(Config config = {});
@@ -162,10 +154,10 @@ bool has_ended(pid_t thread);
 Result<bool> same_file(int a, int b);
 // Number of a process in its own (innermost) pid namespace.
 Result<pid_t> namespace_pid(pid_t pid);
-// Those above kGhostLimit that the process maps, such as RCCL's in /dev/shm.
-std::vector<GhostFile> large_ghosts_of(pid_t pid);
-// "process 12 (x) maps the deleted file ...", with the remedy; empty if it maps none.
-std::string describe_ghosts(pid_t pid);
 std::string comm_of(pid_t pid);
+
+// Like stat(2), for kind, size, inode and links. The file system is not asked for newer attributes,
+// because one in user space might never answer.
+bool examine(const std::string& path, struct stat& status);
 
 }  // namespace amdgpu_criu::host

@@ -119,22 +119,5 @@ TEST_F(HostTest, TheContainerHasTheRenderNodesThatItsConfigurationLists) {
   EXPECT_EQ(Host::create(config).render_minors_of_container(), std::set<unsigned>{130});
 }
 
-// RCCL unlinks what its processes share, and keeps it mapped.
-TEST_F(HostTest, DeletedFilesThatCriuNeedsAnOptionForAreNamed) {
-  std::vector<Mapping> mappings;
-  for (const uint64_t size : {kGhostLimit, kGhostLimit + 4096, kGhostLimit + 8192}) {
-    const std::string path = devices_.file(formatted("nccl-{}", size));
-    const Fd file = std::move(*Fd::open(path.c_str(), O_RDWR | O_CREAT, 0600));
-    ASSERT_EQ(ftruncate(file.get(), static_cast<off_t>(size)), 0);
-    mappings.push_back(std::move(*Mapping::map(4096, PROT_READ, MAP_SHARED, file.get())));
-    EXPECT_EQ(describe_ghosts(getpid()).find(path), std::string::npos);
-    ASSERT_EQ(unlink(path.c_str()), 0);
-  }
-  EXPECT_EQ(large_ghosts_of(getpid()).size(), 2u);
-  const std::string text = describe_ghosts(getpid());
-  EXPECT_NE(text.find("/nccl-1056768 of 1056768 bytes, and 1 others"), std::string::npos) << text;
-  EXPECT_NE(text.find("criu dump --ghost-limit 1056768"), std::string::npos) << text;
-}
-
 }  // namespace
 }  // namespace amdgpu_criu::host

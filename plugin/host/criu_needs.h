@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+// What processes have that CRIU dumps only with an option on its command line.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace amdgpu_criu::host {
+
+// CRIU's default of --ghost-limit.
+inline constexpr uint64_t kGhostLimit = 1 << 20;
+
+struct CriuNeed {
+  std::string option;  // "--ghost-limit"
+  std::string value;   // "2097152", or empty
+  std::string reason;  // "process 12 (job) has the deleted file ..."
+
+  // "REASON; use criu dump OPTION"
+  std::string describe() const;
+};
+
+// What one process has: each option once. Descriptors and mappings that cannot be read count as
+// none.
+std::vector<CriuNeed> criu_needs_of(pid_t pid);
+// What the tree has, its root first: each option once, with the largest value.
+std::vector<CriuNeed> criu_needs_of_tree(std::span<const pid_t> pids);
+// Whether CRIU's command line, as in /proc/PID/cmdline, has what is needed. False for an option
+// with a value.
+bool is_met(const CriuNeed& need, std::string_view command_line);
+
+}  // namespace amdgpu_criu::host

@@ -2,9 +2,15 @@
 # Completion of the command amdgpu-criu for fish. Commands and options come from the command itself,
 # so that they always match it.
 
+function __amdgpu_criu_subcommand
+    set -l words (commandline -opc)
+    set -l subcommand (string match -v -- '-*' $words[2..-1])
+    test "$subcommand[1]" = snapshot; and printf '%s\n' $subcommand[1..2]; or printf '%s\n' $subcommand[1]
+end
+
 function __amdgpu_criu_words
     set -l words (commandline -opc)
-    set -l subcommand (string match -v -- '-*' $words[2..-1])[1]
+    set -l subcommand (__amdgpu_criu_subcommand)
     # A line of CLI11's help that begins with a command or with options: "  check   Report what ...".
     $words[1] $subcommand --help 2>/dev/null | awk '
       /^[A-Z].*:$/ { section = $0 }
@@ -13,8 +19,9 @@ function __amdgpu_criu_words
 end
 
 function __amdgpu_criu_wants_directory
-    set -l words (commandline -opc)
-    test (count (string match -v -- '-*' $words)) -gt 1
+    set -l subcommand (__amdgpu_criu_subcommand)
+    test (count $subcommand) -gt 0
+    and test "$subcommand[-1]" != snapshot
     and not string match -q -- '-*' (commandline -ct)
 end
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compares the words that the completion files offer with the manual page.
+"""Compares the words that the completion files offer with the manual pages.
 
 The completion files take commands and options out of the command's help, by a program of awk that all
 of them have. TOOL is the command, in the environment.
@@ -14,19 +14,31 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 FILES = ("amdgpu-criu", "_amdgpu-criu", "amdgpu-criu.fish")
-MANUAL = (HERE.parent / "man/amdgpu-criu.1").read_text(encoding="utf-8").replace("\\-", "-")
+SNAPSHOT = "snapshot"  # has commands of its own, and a manual page
 ALWAYS = {"-h", "--help", "--help-all"}
 
 
-def section(name: str) -> str:
-    return MANUAL.split(f".SH {name}\n")[1].split("\n.SH ")[0]
+def manual(page: str) -> str:
+    return (HERE.parent / "man" / page).read_text(encoding="utf-8").replace("\\-", "-")
+
+
+def section(name: str, page: str = "amdgpu-criu.1") -> str:
+    return manual(page).split(f".SH {name}\n")[1].split("\n.SH ")[0]
+
+
+def commands(page: str) -> set[str]:
+    return set(re.findall(r"^\.TP\n\.B ([a-z-]+)$", section("DESCRIPTION", page), re.M))
+
+
+def options(page: str) -> set[str]:
+    lines = re.findall(r"^\.T[PQ]\n(\.BI? -.*)$", section("OPTIONS", page), re.M)
+    return {option for line in lines for option in OPTION.findall(re.sub(r"\\f.", "", line))}
 
 
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
 ALIASES = {"-t", "--images-dir"}  # not in the synopsis
-COMMANDS = set(re.findall(r"^\.TP\n\.B ([a-z-]+)$", section("DESCRIPTION"), re.M))
-OPTIONS = {option for line in re.findall(r"^\.TP\n(\.BI? -.*)$", section("OPTIONS"), re.M)
-           for option in OPTION.findall(re.sub(r"\\f.", "", line))}
+COMMANDS = commands("amdgpu-criu.1")
+OPTIONS = options("amdgpu-criu.1")
 
 
 @functools.cache
@@ -52,17 +64,26 @@ class Completion(unittest.TestCase):
     def test_all_options_of_the_manual_are_offered(self) -> None:
         for file in FILES:
             with self.subTest(file):
-                words = set[str]().union(*(offered(file, one) for one in COMMANDS))
+                words = set[str]().union(*(offered(file, one) for one in COMMANDS - {SNAPSHOT}))
                 self.assertEqual(words | {"--version"}, OPTIONS | ALWAYS)
+
+    def test_all_commands_and_options_of_snapshots_are_offered(self) -> None:
+        page = "amdgpu-criu-snapshot.1"
+        for file in FILES:
+            with self.subTest(file):
+                self.assertEqual(offered(file, SNAPSHOT), commands(page) | ALWAYS)
+                words = set[str]().union(*(offered(file, SNAPSHOT, one) for one in commands(page)))
+                self.assertEqual(words, options(page) | ALWAYS)
 
     def test_the_synopsis_shows_each_command_with_its_options(self) -> None:
         shown: dict[str, set[str]] = {name: set() for name in COMMANDS}
         for call in section("SYNOPSIS").split(".br\n"):
             first, _, rest = call.partition("\n")
             shown[first.removeprefix(".B amdgpu-criu ")] |= set(OPTION.findall(rest))
-        for name, options in shown.items():
+        del shown[SNAPSHOT]
+        for name, words in shown.items():
             with self.subTest(name):
-                self.assertEqual(options | ALIASES | ALWAYS, offered(FILES[0], name) | ALIASES | ALWAYS)
+                self.assertEqual(words | ALIASES | ALWAYS, offered(FILES[0], name) | ALIASES | ALWAYS)
 
 
 if __name__ == "__main__":

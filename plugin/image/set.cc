@@ -97,6 +97,14 @@ Result<Set> Set::of(std::map<uint32_t, Process> processes, std::map<uint32_t, Fi
   return set;
 }
 
+uint64_t Set::contents_bytes(uint32_t gpu_id) const {
+  uint64_t bytes = 0;
+  for (const ContentsFile& file : contents_)
+    if (file.contents.gpu.gpu_id == gpu_id)
+      for (const Object& object : file.contents.objects) bytes += object.size;
+  return bytes;
+}
+
 void Set::collect_gpus() {
   auto add = [&](const topology::Gpu& gpu) { gpus_.emplace(gpu.gpu_id, gpu); };
   auto add_imports = [&](const auto& record) {

@@ -52,6 +52,8 @@ class Set {
   const std::vector<ContentsFile>& contents() const { return contents_; }
   // Every GPU that any file names, by the machine's gpu_id.
   const std::map<uint32_t, topology::Gpu>& gpus() const { return gpus_; }
+  // Of the memory of that GPU whose contents are in the files.
+  uint64_t contents_bytes(uint32_t gpu_id) const;
 
  private:
   friend Status check_file(int directory, const std::string& name);

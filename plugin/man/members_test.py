@@ -16,17 +16,22 @@ SECTIONS = {
     "tool/stack.cc": ("amdgpu-criu.1", "OUTPUT OF REQUIREMENTS AS JSON"),
     "tool/options.cc": ("amdgpu-criu.1", "OUTPUT OF OPTIONS AS JSON"),
     "tool/bench.cc": ("amdgpu-criu.1", "OUTPUT OF BENCH AS JSON"),
+    "snapshot/inspect.cc": ("amdgpu-criu-snapshot.1", "OUTPUT AS JSON"),
+    "snapshot/restore.cc": ("amdgpu-criu-snapshot.1", "OUTPUT AS JSON"),
+    "snapshot/manifest.cc": ("amdgpu-criu-snapshot.1", "OUTPUT AS JSON"),
     "dump/dump.cc": ("criu-amdgpu.1", "STATISTICS"),
     "restore/restore.cc": ("criu-amdgpu.1", "STATISTICS"),
     "base/statistics.cc": ("criu-amdgpu.1", "STATISTICS"),
 }
 MEMBER = re.compile(r'(?<=[{\s])\{"([a-z_]+)", |[\w)]\["([a-z_]+)"\] =|\{"([a-z_]+)":')
+DEFINED = re.compile(r"^NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE\(\w+, ([^)]*)\)", re.M)
 WRITES = re.compile(r"\bprint_json\(|\bwrite_statistics\(k")
 
 
 def members(source: str) -> set[str]:
     text = (PLUGIN / source).read_text(encoding="utf-8")
-    return {"".join(found) for found in MEMBER.findall(text)}
+    return {"".join(found) for found in MEMBER.findall(text)} | {
+        name for names in DEFINED.findall(text) for name in re.findall(r"\w+", names)}
 
 
 def described(page: str, section: str) -> set[str]:

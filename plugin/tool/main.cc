@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-// amdgpu-criu: examines this machine and images.
+// amdgpu-criu: examines this machine and images, and makes snapshots of servers.
 #include <CLI/CLI.hpp>
 
+#include "snapshot/command_line.h"
 #include "tool/commands.h"
 
 int main(int argc, char** argv) try {
   CLI::App app(
       "Checkpoint and restore of processes that use AMD GPUs: examines this machine and "
-      "images.");
+      "images, and makes snapshots of servers.");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Print the help of all commands");
   app.set_version_flag("--version", "amdgpu-criu " AMDGPU_CRIU_VERSION);
@@ -72,6 +73,7 @@ int main(int argc, char** argv) try {
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  amdgpu_criu::snapshot::CommandLine snapshot(app);
   for (CLI::App* command : {check, show, verify, requirements, stack_id, options, bench})
     command->add_flag("--json", json, "Print JSON");
   for (CLI::App* command : {show, verify, flatten, requirements})
@@ -83,6 +85,7 @@ int main(int argc, char** argv) try {
     return app.exit(error) == 0 ? 0 : 2;
   }
   const auto format = json ? amdgpu_criu::tool::Format::kJson : amdgpu_criu::tool::Format::kText;
+  if (snapshot.is_chosen()) return snapshot.run();
   if (*freeze) return amdgpu_criu::tool::freeze(pid);
   if (*thaw) return amdgpu_criu::tool::thaw(pid);
   if (*pre_dump) return amdgpu_criu::tool::pre_dump(saved);

@@ -84,14 +84,6 @@ Result<Requirements> requirements_of(int directory) {
   return result;
 }
 
-uint64_t contents_of(const image::Set& set, uint32_t gpu_id) {
-  uint64_t bytes = 0;
-  for (const auto& file : set.contents())
-    if (file.contents.gpu.gpu_id == gpu_id)
-      for (const image::Object& object : file.contents.objects) bytes += object.size;
-  return bytes;
-}
-
 Json json_of(const Requirements& requirements) {
   Json gpus = Json::array(), files = Json::array(), records = Json::array();
   for (const auto& [gpu_id, gpu] : requirements.set.gpus()) {
@@ -99,7 +91,7 @@ Json json_of(const Requirements& requirements) {
     for (const auto& [name, value] : gpu.properties) properties[name] = value;
     gpus.push_back({{"gpu_id", gpu_id},
                     {"pci_address", gpu.pci_address},
-                    {"contents_bytes", contents_of(requirements.set, gpu_id)},
+                    {"contents_bytes", requirements.set.contents_bytes(gpu_id)},
                     {"properties", std::move(properties)}});
   }
   for (const std::string& record : requirements.records) {
@@ -121,7 +113,7 @@ void print(const Requirements& requirements) {
   for (const auto& [gpu_id, gpu] : requirements.set.gpus())
     printf("a GPU like %s: gfx target %llu, %llu bytes of contents\n", gpu.describe().c_str(),
            static_cast<unsigned long long>(gpu.property("gfx_target_version")),
-           static_cast<unsigned long long>(contents_of(requirements.set, gpu_id)));
+           static_cast<unsigned long long>(requirements.set.contents_bytes(gpu_id)));
   for (const std::string& record : requirements.records)
     printf("a kernel that reads records: %s\n", record.c_str());
   for (const File& file : requirements.files)

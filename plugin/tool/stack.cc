@@ -33,11 +33,6 @@ std::string text_of(const std::optional<kernel::Query>& kernel, const std::strin
   return text;
 }
 
-int fail(const std::string& why) {
-  fprintf(stderr, "amdgpu-criu: %s\n", why.c_str());
-  return 2;
-}
-
 }  // namespace
 
 std::string stack_id(const std::optional<kernel::Query>& kernel, const std::string& release,
@@ -55,24 +50,29 @@ std::string stack_id(const std::optional<kernel::Query>& kernel, const std::stri
   return kPrefix + hash.substr(hash.find(':') + 1, kHexDigits);
 }
 
-int stack_id(Format format) {
+Result<std::string> stack_id_of_machine() {
   const host::Host host = host::Host::create();
   const auto kfd = host.open_kfd();
-  if (!kfd.ok()) return fail("there is no driver stack: " + kfd.error().message());
-  const auto gpus = host.gpus();
-  if (!gpus.ok()) return fail(gpus.error().message());
-  if (gpus->empty()) return fail("there is no GPU here");
+  if (!kfd.ok())
+    return Error(kfd.error().code(), "there is no driver stack: " + kfd.error().message());
+  const auto gpus = TRY(host.gpus());
+  if (gpus.empty()) return Error(ENODEV, "there is no GPU here");
   auto query = kernel::make_ioctl_api()->query(kernel::kfd_node(*kfd));
-  if (!query.ok() && query.error().code() != ENOTTY) return fail(query.error().message());
+  if (!query.ok() && query.error().code() != ENOTTY) return query.error();
   utsname name{};
   uname(&name);
   std::optional<kernel::Query> series;
   if (query.ok()) series = std::move(*query);
-  const std::string id = stack_id(series, name.release, *gpus);
+  return stack_id(series, name.release, gpus);
+}
+
+int stack_id(Format format) {
+  const auto id = stack_id_of_machine();
+  if (!id.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", id.error().message().c_str()), 2;
   if (format == Format::kJson)
-    print_json({{"stack_id", id}});
+    print_json({{"stack_id", *id}});
   else
-    printf("%s\n", id.c_str());
+    printf("%s\n", id->c_str());
   return 0;
 }
 

@@ -20,5 +20,6 @@ inline constexpr size_t kMaxStackId = 64;
 // a restore compares if the user ignores none, regardless of the number and order of the GPUs.
 std::string stack_id(const std::optional<kernel::Query>& kernel, const std::string& release,
                      std::span<const topology::Gpu> gpus);
+Result<std::string> stack_id_of_machine();
 
 }  // namespace amdgpu_criu::tool

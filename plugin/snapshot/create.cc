@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+// `amdgpu-criu snapshot create`
+#include <signal.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+
+#include "host/criu_needs.h"
+#include "host/host.h"
+#include "image/set.h"
+#include "snapshot/criu_command.h"
+#include "snapshot/readiness.h"
+#include "snapshot/refusals.h"
+#include "snapshot/report.h"
+#include "snapshot/server.h"
+#include "snapshot/snapshot.h"
+#include "tool/stack.h"
+
+namespace amdgpu_criu::snapshot {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kServerLog[] = "server.log";
+constexpr char kDumpLog[] = "dump.log";
+
+std::string utc_now() {
+  const time_t now = time(nullptr);
+  tm parts{};
+  char text[32];
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+  return text;
+}
+
+// What the images need of GPUs. A server may use none.
+Status read_gpus(const std::string& images, Manifest& manifest) {
+  const Fd directory = TRY(Fd::open(images.c_str(), O_RDONLY | O_DIRECTORY));
+  if (TRY(image::list_files(directory.get())).empty()) return {};
+  const auto set = TRY(image::Set::load(directory.get()));
+  for (const auto& [id, gpu] : set.gpus()) {
+    const uint64_t target = gpu.property("gfx_target_version");
+    manifest.gpus.push_back({chip_name(target), target, set.contents_bytes(id)});
+  }
+  for (const auto& [index, process] : set.processes())
+    for (const kernel::Bo& bo : process.bos)
+      if (bo.domain == AMDGPU_CRIU_DOMAIN_VRAM) manifest.vram += bo.size;
+  return {};
+}
+
+// Creates it, unless there is an empty one.
+Status make_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (fs::exists(fs::path(directory) / kManifest, error) ||
+      (fs::exists(fs::path(directory) / kImages, error) &&
+       !fs::is_empty(fs::path(directory) / kImages, error)))
+    return Error::of(EEXIST, "there is a snapshot in {} already", directory);
+  fs::create_directories(fs::path(directory) / kImages, error);
+  if (error) return Error::of(error.value(), "cannot make {}: {}", directory, error.message());
+  return {};
+}
+
+class Creation {
+ public:
+  explicit Creation(const CreateOptions& options)
+      : options_(options), directory_(fs::absolute(options.directory)), pid_(options.pid) {}
+
+  // Prints what a dump would be.
+  Status try_out() {
+    TRY(refuse_criu(options_.criu));
+    TRY(choose_command());
+    return {};
+  }
+
+  Status run() {
+    TRY(refuse_criu(options_.criu));
+    TRY(make_directory(directory_));
+    if (pid_ == 0) TRY(start());
+    if (Status status = make_ready(); !status.ok()) {
+      if (started_) end_server();
+      return status;
+    }
+    Status status = make();
+    if (!status.ok()) {
+      continue_server();
+      std::error_code error;
+      fs::remove_all(fs::path(directory_) / kImages, error);
+      report_.say("no snapshot; process {} runs on", pid_);
+    }
+    return status;
+  }
+  const Manifest& manifest() const { return manifest_; }
+
+ private:
+  Status start();
+  Status make_ready();
+  Status make();
+  void choose_options(CriuCommand& criu);
+  Result<CriuCommand> choose_command();
+  Status dump();
+  Status complete();
+  Status call_hook(const std::string& hook, const char* result) const;
+  Probe probe() const;
+  void continue_server() const {
+    for (const pid_t pid : manifest_.server.pids) kill(pid, SIGCONT);
+  }
+  void end_server() {
+    kill_tree(pid_);
+    if (started_) (void)started_->wait();
+  }
+  bool criu_leaves_it_running() const {
+    return options_.leave_running && options_.tcp == "established";
+  }
+
+  const CreateOptions& options_;
+  const std::string directory_;
+  pid_t pid_;
+  std::optional<Child> started_;
+  Manifest manifest_;
+  Report report_;
+};
+
+Status Creation::start() {
+  started_ = TRY(start_server(options_.command, directory_ + "/" + kServerLog));
+  pid_ = started_->pid();
+  report_.say("process {}, 1 in its pid namespace: {}", pid_, Program{options_.command, {}}.text());
+  return {};
+}
+
+Probe Creation::probe() const {
+  return {pid_,
+          started_ ? directory_ + "/" + kServerLog : "",
+          {{"SNAPSHOT_DIRECTORY", directory_}, {"SNAPSHOT_PID", formatted("{}", pid_)}}};
+}
+
+Status Creation::make_ready() {
+  manifest_.readiness = options_.readiness;
+  if (options_.readiness.is_empty()) return {};
+  TRY(wait_until_ready(options_.readiness, probe()));
+  if (started_) manifest_.ready_seconds = report_.seconds();
+  report_.say("the server is ready");
+  return {};
+}
+
+Status Creation::call_hook(const std::string& hook, const char* result) const {
+  if (hook.empty()) return {};
+  Variables variables = probe().variables;
+  if (result) variables["SNAPSHOT_RESULT"] = result;
+  return snapshot::run(Program::shell(hook, variables));
+}
+
+// The hook `before` may end connections, so the server is examined after it.
+Status Creation::make() {
+  TRY(call_hook(options_.before, nullptr));
+  Status status = dump();
+  if (!options_.before.empty() || status.ok()) {
+    const Status after = call_hook(options_.after, status.ok() ? "ok" : "failed");
+    if (status.ok()) status = after;
+  }
+  TRY(status);
+  TRY(complete());
+  if (!options_.leave_running) end_server();
+  return {};
+}
+
+void Creation::choose_options(CriuCommand& criu) {
+  criu.add("-t", formatted("{}", pid_));
+  criu.add("-D", directory_ + "/" + kImages);
+  criu.add("-W", directory_);
+  criu.add("-o", kDumpLog);
+  criu.add("-v4", "", "a log that explains a failure");
+  if (!options_.criu.libdir.empty()) criu.add("-L", options_.criu.libdir);
+  if (criu_leaves_it_running())
+    criu.add("--leave-running", "", "the server keeps its connections");
+  else
+    criu.add("--leave-stopped", "", "the server ends only when the snapshot is complete");
+  if (options_.tcp == "close") {
+    criu.add("--tcp-close", "", "connections are closed in replicas; see --tcp");
+    criu.add("--skip-in-flight", "", "so are those that nobody has accepted");
+  } else {
+    criu.add("--tcp-established", "", "asked for by --tcp");
+  }
+  for (const host::CriuNeed& need : host::criu_needs_of_tree(manifest_.server.pids)) {
+    if (need.option == "--tcp-established") continue;
+    criu.add(need.option, need.value, need.reason);
+    if (need.option != "--ghost-limit") manifest_.restore_options.push_back(need.option);
+  }
+}
+
+// Examines the server, and prints the command and the reasons for its options.
+Result<CriuCommand> Creation::choose_command() {
+  manifest_.server = TRY(examine_server(pid_));
+  CriuCommand criu(options_.criu.program, "dump");
+  choose_options(criu);
+  criu.override_with(options_.criu.words);
+  TRY(criu.leave_out(options_.criu.leave_outs));
+  report_.say("{}", criu.program().text());
+  for (const std::string& reason : criu.reasons()) report_.detail(reason);
+  return criu;
+}
+
+Status Creation::dump() {
+  CriuCommand criu = TRY(choose_command());
+  auto status_lines = TRY(StatusPipe::create());
+  criu.set("STATUS_FD", formatted("{}", status_lines.writing_end()));
+  const double begin = report_.seconds();
+  // Of the connections' network namespace, which is then none that CRIU dumps.
+  Child child = TRY(Child::start(criu.program(), [&]() -> Status {
+    TRY(status_lines.keep_in_child());
+    return enter_network_of(pid_);
+  }));
+  status_lines.close_writing_end();
+  const int status = TRY(child.wait({}, [&] { status_lines.read(report_, ""); }));
+  if (status != 0)
+    return Error::of(ECHILD, "criu dump ended with status {}: {}", status,
+                     last_error(directory_ + "/" + kDumpLog));
+  manifest_.dump_seconds = report_.seconds() - begin;
+  report_.say("criu dump took {:.2f} s", manifest_.dump_seconds);
+  if (options_.leave_running) continue_server();
+  return {};
+}
+
+Status Creation::complete() {
+  utsname name{};
+  uname(&name);
+  manifest_.created = utc_now();
+  manifest_.tool = "amdgpu-criu " AMDGPU_CRIU_VERSION;
+  manifest_.criu = version_of(options_.criu);
+  manifest_.kernel = name.release;
+  manifest_.tcp = options_.tcp;
+  if (const auto id = tool::stack_id_of_machine(); id.ok()) manifest_.stack_id = *id;
+  TRY(read_gpus(directory_ + "/" + kImages, manifest_));
+  manifest_.files = TRY(list_images(directory_));
+  const Fd directory = TRY(Fd::open(directory_.c_str(), O_RDONLY | O_DIRECTORY));
+  if (syncfs(directory.get()) != 0) return Error::system("cannot write {}", directory_);
+  return write_manifest(directory_, manifest_);
+}
+
+}  // namespace
+
+int create(const CreateOptions& options, tool::Format format) {
+  watch_for_signals();
+  Creation creation(options);
+  const Status status = options.dry_run ? creation.try_out() : creation.run();
+  if (!status.ok())
+    return fprintf(stderr, "amdgpu-criu: %s\n", status.error().message().c_str()), 1;
+  if (options.dry_run) return tool::check_process(options.pid, format);
+  const Manifest& manifest = creation.manifest();
+  if (format == tool::Format::kJson)
+    print_as_json(manifest);
+  else
+    printf("%s: %zu files, %llu MiB, of them %llu MiB of GPU memory\n", options.directory.c_str(),
+           manifest.files.size(), static_cast<unsigned long long>(manifest.bytes() >> 20),
+           static_cast<unsigned long long>(manifest.gpu_memory() >> 20));
+  return 0;
+}
+
+}  // namespace amdgpu_criu::snapshot

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+// Programs that a snapshot runs: criu, ip, the server, and the user's hooks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace amdgpu_criu::snapshot {
+
+using Clock = std::chrono::steady_clock;
+using Variables = std::map<std::string, std::string>;
+
+struct Program {
+  std::vector<std::string> arguments;  // the first one is searched for in PATH
+  Variables variables;                 // in addition to ours
+
+  static Program shell(const std::string& command, Variables variables = {}) {
+    return {{"/bin/sh", "-c", command}, std::move(variables)};
+  }
+  // As a line for a shell.
+  std::string text() const;
+};
+
+// SIGINT, SIGTERM and SIGHUP end what this command waits for; programs get SIGTERM.
+void watch_for_signals();
+bool is_interrupted();
+// Returns false at once if this command is interrupted.
+bool pause_for(std::chrono::milliseconds time);
+
+// A running program. Its end is awaited by wait(); the destructor does not end it.
+class Child {
+ public:
+  // prepare: called in the child, before the program; an error ends it with status 127.
+  static Result<Child> start(const Program& program, const std::function<Status()>& prepare = {});
+
+  pid_t pid() const { return pid_; }
+  // Its exit status, or 128 and the number of the signal that killed it. An interruption, and the
+  // time limit, end it with SIGTERM. `meanwhile` is called at least five times a second.
+  Result<int> wait(std::optional<std::chrono::milliseconds> limit = {},
+                   const std::function<void()>& meanwhile = {});
+  bool has_ended();
+
+ private:
+  explicit Child(pid_t pid) : pid_(pid), process_(Pidfd::open(pid)) {}
+  pid_t pid_;
+  Pidfd process_;
+};
+
+// Runs it to its end. A status other than 0 is an error that names the program.
+Status run(const Program& program, const std::function<Status()>& prepare = {});
+
+}  // namespace amdgpu_criu::snapshot

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "snapshot/readiness.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "host/host.h"
+
+namespace amdgpu_criu::snapshot {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenProbes{50};
+// Of one try of the command.
+constexpr std::chrono::seconds kProbeLimit{30};
+
+bool accepts(unsigned port, int family) {
+  const Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto number = htons(static_cast<uint16_t>(port));
+  const sockaddr_in v4{AF_INET, number, {htonl(INADDR_LOOPBACK)}, {}};
+  const sockaddr_in6 v6{AF_INET6, number, 0, IN6ADDR_LOOPBACK_INIT, 0};
+  return family == AF_INET
+             ? connect(socket.get(), reinterpret_cast<const sockaddr*>(&v4), sizeof(v4)) == 0
+             : connect(socket.get(), reinterpret_cast<const sockaddr*>(&v6), sizeof(v6)) == 0;
+}
+
+// A process of its own, because this one stays in its network namespace.
+bool port_is_open(unsigned port, pid_t pid) {
+  auto child = Child::start(Program{{"true"}, {}}, [&]() -> Status {
+    TRY(enter_network_of(pid));
+    _exit(accepts(port, AF_INET) || accepts(port, AF_INET6) ? 0 : 1);
+  });
+  if (!child.ok()) return false;
+  const auto status = child->wait();
+  return status.ok() && *status == 0;
+}
+
+bool command_succeeds(const std::string& command, const Probe& probe) {
+  const auto silent = [&]() -> Status {
+    const Fd null = TRY(Fd::open("/dev/null", O_RDWR));
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), fd);
+    return enter_network_of(probe.pid);
+  };
+  auto child = Child::start(Program::shell(command, probe.variables), silent);
+  if (!child.ok()) return false;
+  const auto status = child->wait(kProbeLimit);
+  return status.ok() && *status == 0;
+}
+
+bool log_has(const std::string& text, const std::string& log) {
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);)
+    if (line.find(text) != line.npos) return true;
+  return false;
+}
+
+bool is_ready(const Readiness& readiness, const Probe& probe) {
+  return (readiness.line.empty() || log_has(readiness.line, probe.log)) &&
+         (readiness.port == 0 || port_is_open(readiness.port, probe.pid)) &&
+         (readiness.command.empty() || command_succeeds(readiness.command, probe));
+}
+
+}  // namespace
+
+Status enter_network_of(pid_t pid) {
+  const Fd file = TRY(Fd::open(formatted("/proc/{}/ns/net", pid).c_str(), O_RDONLY));
+  if (setns(file.get(), CLONE_NEWNET) != 0)
+    return Error::system("cannot enter the network namespace of process {}", pid);
+  return {};
+}
+
+Status wait_until_ready(const Readiness& readiness, const Probe& probe) {
+  const auto deadline = Clock::now() + std::chrono::duration<double>(readiness.timeout);
+  while (!is_ready(readiness, probe)) {
+    if (host::has_ended(probe.pid))
+      return Error::of(ESRCH, "the server has ended before it was ready{}{}",
+                       probe.log.empty() ? "" : "; see ", probe.log);
+    if (Clock::now() > deadline)
+      return Error::of(ETIMEDOUT, "the server is not ready after {:.0f} s", readiness.timeout);
+    if (!pause_for(kBetweenProbes)) return Error(EINTR, "interrupted");
+  }
+  return {};
+}
+
+}  // namespace amdgpu_criu::snapshot

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+// `amdgpu-criu snapshot restore`
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "host/host.h"
+#include "host/run_directory.h"
+#include "snapshot/refusals.h"
+#include "snapshot/replica.h"
+#include "tool/output.h"
+
+namespace amdgpu_criu::snapshot {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Below the plugin's run directory, unless the user has chosen another one.
+Result<std::string> make_state_directory(const RestoreOptions& options) {
+  std::string directory = options.state_directory;
+  if (directory.empty()) {
+    const std::string run = host::Config().run_directory;
+    TRY(host::open_run_directory(run));
+    directory = run + "/snapshots/" + fs::canonical(options.directory).filename().string();
+  }
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) return Error::of(error.value(), "cannot make {}: {}", directory, error.message());
+  return fs::absolute(directory).string();
+}
+
+Status check_files(const RestoreOptions& options, const Manifest& manifest) {
+  const auto damage =
+      TRY(damage_of(options.directory, manifest, options.verify ? Check::kAll : Check::kSizes));
+  if (damage.empty()) return {};
+  return Error::of(EBADMSG, "the snapshot is damaged: {}{}", damage[0],
+                   damage.size() > 1 ? formatted(", and {} more", damage.size() - 1) : "");
+}
+
+void print_command(const CriuCommand& criu, Report& report) {
+  report.say("{}", criu.program().text());
+  for (const std::string& reason : criu.reasons()) report.detail(reason);
+}
+
+// All at the same time. A failure of one ends all.
+Status restore_all(std::vector<Replica>& replicas, Report& report) {
+  std::vector<Status> results(replicas.size());
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < replicas.size(); i++)
+      threads.emplace_back(
+          [&, i] { results[i] = without_exceptions([&] { return replicas[i].restore(report); }); });
+  }
+  for (const Status& result : results)
+    if (!result.ok()) {
+      for (Replica& replica : replicas) replica.end();
+      return result;
+    }
+  return {};
+}
+
+tool::Json json_of_replicas(const std::vector<Replica>& replicas, const Manifest& manifest) {
+  tool::Json array = tool::Json::array();
+  for (const Replica& replica : replicas)
+    array.push_back(tool::Json{{"replica", replica.number()},
+                               {"pid", replica.pid()},
+                               {"address", replica.address()},
+                               {"gpus", replica.gpus()},
+                               {"directory", replica.directory()},
+                               {"seconds", replica.seconds()}});
+  return {{"replicas", std::move(array)}, {"cold_start_seconds", manifest.ready_seconds}};
+}
+
+void print_replicas(const std::vector<Replica>& replicas, const Manifest& manifest) {
+  for (const Replica& replica : replicas)
+    printf("replica %u: process %d, %s, ready after %.2f s, %s, on %s\n", replica.number(),
+           replica.pid(), replica.address().c_str(), replica.seconds(), replica.directory().c_str(),
+           replica.gpus().c_str());
+  if (manifest.ready_seconds > 0)
+    printf("a cold start of the server took %.2f s\n", manifest.ready_seconds);
+}
+
+Status run_restore(const RestoreOptions& options, const Manifest& manifest,
+                   std::vector<Replica>& replicas) {
+  Report report;
+  TRY(refuse_criu(options.criu));
+  TRY(check_files(options, manifest));
+  TRY(refuse_restore(manifest, options, TRY(examine_place(manifest))));
+  const std::string state = TRY(make_state_directory(options));
+  unsigned next_network = 0;
+  for (unsigned i = 0; i < options.replicas; i++)
+    replicas.push_back(TRY(Replica::prepare(manifest, options, state, next_network)));
+  print_command(TRY(replicas[0].command()), report);
+  if (options.dry_run) return {};
+  return restore_all(replicas, report);
+}
+
+}  // namespace
+
+int restore(const RestoreOptions& options, tool::Format format) {
+  watch_for_signals();
+  const auto manifest = read_manifest(options.directory);
+  if (!manifest.ok())
+    return fprintf(stderr, "amdgpu-criu: %s\n", manifest.error().message().c_str()), 2;
+  std::vector<Replica> replicas;
+  if (const Status status = run_restore(options, *manifest, replicas); !status.ok())
+    return fprintf(stderr, "amdgpu-criu: %s\n", status.error().message().c_str()), 1;
+  if (options.dry_run) return 0;
+  if (format == tool::Format::kJson)
+    tool::print_json(json_of_replicas(replicas, *manifest));
+  else
+    print_replicas(replicas, *manifest);
+  return 0;
+}
+
+}  // namespace amdgpu_criu::snapshot

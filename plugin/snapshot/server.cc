@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "snapshot/server.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "host/host.h"
+#include "host/tcp.h"
+#include "tool/traced.h"
+
+namespace amdgpu_criu::snapshot {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kPatienceForEnd{10};
+
+bool shares_namespace(pid_t pid, const char* kind) {
+  struct stat ours, theirs;
+  return stat(formatted("/proc/self/ns/{}", kind).c_str(), &ours) == 0 &&
+         stat(formatted("/proc/{}/ns/{}", pid, kind).c_str(), &theirs) == 0 &&
+         ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
+std::vector<std::string> command_of(pid_t pid) {
+  std::ifstream file(formatted("/proc/{}/cmdline", pid));
+  std::vector<std::string> result;
+  for (std::string word; std::getline(file, word, '\0');) result.push_back(word);
+  return result;
+}
+
+// Nothing for a terminal or /dev/null, which a replica shares.
+std::vector<std::string> outputs_of(pid_t pid) {
+  std::set<std::string> result;
+  std::error_code error;
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    const std::string path = formatted("/proc/{}/fd/{}", pid, descriptor);
+    const std::string link = fs::read_symlink(path, error);
+    struct stat status;
+    if (error || stat(path.c_str(), &status) != 0) continue;
+    if (S_ISREG(status.st_mode) && link.starts_with('/') && !link.ends_with(" (deleted)"))
+      result.insert(link.substr(1));
+    if (S_ISFIFO(status.st_mode) && link.starts_with("pipe:"))
+      result.insert("pipe" + link.substr(5));
+  }
+  return {result.begin(), result.end()};
+}
+
+}  // namespace
+
+Result<Child> start_server(const std::vector<std::string>& command, const std::string& log) {
+  // Appended to, because CRIU compares the sizes of all other files at a restore.
+  const Fd out = TRY(Fd::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_TRUNC, 0644));
+  const Fd in = TRY(Fd::open("/dev/null", O_RDONLY));
+  const Fd before = TRY(Fd::open("/proc/self/ns/pid", O_RDONLY));
+  if (unshare(CLONE_NEWPID) != 0) return Error::system("cannot make a pid namespace");
+  auto child = Child::start(Program{command, {}}, [&]() -> Status {
+    if (setsid() < 0 || unshare(CLONE_NEWIPC) != 0)
+      return Error::system("cannot make an IPC namespace");
+    dup2(in.get(), STDIN_FILENO);
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) dup2(out.get(), fd);
+    return {};
+  });
+  // Later children are ordinary ones again.
+  if (setns(before.get(), CLONE_NEWPID) != 0) return Error::system("cannot leave a pid namespace");
+  return child;
+}
+
+Result<Server> examine_server(pid_t pid) {
+  Server server;
+  server.pids = TRY(tool::tree_of(pid));
+  for (const char* kind : {"mnt", "user"})
+    if (!shares_namespace(pid, kind))
+      return Error::of(EOPNOTSUPP,
+                       "process {} is in a {} namespace of its own, as in a container: use the "
+                       "checkpoint of its engine",
+                       pid, kind);
+  server.command = command_of(pid);
+  server.pid = TRY(host::namespace_pid(pid));
+  server.own_pid_namespace = !shares_namespace(pid, "pid");
+  if (server.own_pid_namespace && server.pid != 1)
+    return Error::of(EOPNOTSUPP,
+                     "process {} has number {} in its pid namespace: a snapshot is of process 1, "
+                     "and all its descendants",
+                     pid, server.pid);
+  for (const host::TcpSocket& socket : host::tcp_sockets_of(server.pids))
+    if (socket.listening)
+      server.listeners.push_back({socket.address, socket.port});
+    else
+      server.connections++;
+  server.outputs = outputs_of(pid);
+  return server;
+}
+
+void kill_tree(pid_t pid) {
+  const auto pids = tool::tree_of(pid);
+  if (!pids.ok()) return;
+  for (const pid_t one : *pids) kill(one, SIGKILL);
+  const auto deadline = Clock::now() + kPatienceForEnd;
+  while (!std::ranges::all_of(*pids, host::has_ended) && Clock::now() < deadline) usleep(10'000);
+}
+
+}  // namespace amdgpu_criu::snapshot

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+// The server that a snapshot is made of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "snapshot/manifest.h"
+#include "snapshot/program.h"
+
+namespace amdgpu_criu::snapshot {
+
+// Starts a server in a pid namespace and an IPC namespace of its own, which replicas need, as
+// leader of a session, with its output in the log.
+Result<Child> start_server(const std::vector<std::string>& command, const std::string& log);
+
+// What there is to know about a running one. Refuses what no snapshot can be made of.
+Result<Server> examine_server(pid_t pid);
+
+// Kills the tree, and waits until it is gone.
+void kill_tree(pid_t pid);
+
+}  // namespace amdgpu_criu::snapshot

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "snapshot/criu_command.h"
+#include "snapshot/network.h"
+#include "snapshot/refusals.h"
+#include "tests/temp_dir.h"
+
+namespace amdgpu_criu::snapshot {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::TempDir;
+
+constexpr uint64_t kMib = 1 << 20;
+
+Manifest server_on_two_gpus() {
+  Manifest manifest;
+  manifest.tcp = "close";
+  manifest.server.command = {"llama-server", "--port", "8080"};
+  manifest.server.pids = {4711};
+  manifest.server.own_pid_namespace = true;
+  manifest.server.listeners = {{"0.0.0.0", 8080}};
+  manifest.server.outputs = {"tmp/log"};
+  manifest.gpus = {{"gfx90a", 90010, 100 * kMib}, {"gfx90a", 90010, kMib}};
+  manifest.vram = 100 * kMib;
+  return manifest;
+}
+
+Place two_gpus() { return {{{90010, 256 * kMib}, {90010, 256 * kMib}}, {}, {}}; }
+
+RestoreOptions on_veth(unsigned replicas) {
+  RestoreOptions options;
+  options.replicas = replicas;
+  options.network = Network::kVeth;
+  return options;
+}
+
+std::string refusal(const Manifest& manifest, const RestoreOptions& options, const Place& place) {
+  const Status status = refuse_restore(manifest, options, place);
+  return status.ok() ? "" : status.error().message();
+}
+
+TEST(Manifest, IsReadAsItWasWritten) {
+  const TempDir dir;
+  Manifest manifest = server_on_two_gpus();
+  manifest.files = {{"images/a", 5, "blake3:00"}};
+  manifest.readiness.port = 8080;
+  ASSERT_TRUE(write_manifest(dir.path(), manifest).ok());
+  EXPECT_THAT(dir.names(), ElementsAre(kManifest));
+  const auto read = read_manifest(dir.path());
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(json_of(*read), json_of(manifest));
+  EXPECT_EQ(read->bytes(), 5u);
+  EXPECT_EQ(read->gpu_memory(), 101 * kMib);
+}
+
+// A command line may have any bytes.
+TEST(Manifest, IsUtf8WhateverTheCommand) {
+  const TempDir dir;
+  Manifest manifest;
+  manifest.server.command = {"caf\xe9"};
+  ASSERT_TRUE(write_manifest(dir.path(), manifest).ok());
+  EXPECT_EQ(read_manifest(dir.path())->server.command[0], "caf\ufffd");
+}
+
+TEST(Manifest, OfAnotherVersionOrDamagedIsRefusedByName) {
+  const TempDir dir;
+  EXPECT_THAT(read_manifest(dir.path()).error().message(), HasSubstr("is no complete snapshot"));
+  dir.write(kManifest, "{\"amdgpu_criu_snapshot\": 7}");
+  EXPECT_THAT(read_manifest(dir.path()).error().message(), HasSubstr("has version 7"));
+  dir.write(kManifest, "{\"amdgpu_criu_snapshot\": 1, \"created\"");
+  EXPECT_THAT(read_manifest(dir.path()).error().message(), HasSubstr("manifest.json is damaged"));
+  dir.write(kManifest, "{\"amdgpu_criu_snapshot\": 1, \"server\": {\"pids\": \"x\"}}");
+  EXPECT_THAT(read_manifest(dir.path()).error().message(), HasSubstr("manifest.json is damaged"));
+}
+
+TEST(Files, ThatChangedOrAreMissingAreNamed) {
+  const TempDir dir;
+  ASSERT_EQ(mkdir(dir.file(kImages).c_str(), 0700), 0);
+  dir.write("images/small", "12345");
+  dir.write("images/large", std::string(2 * kMib, 'x'));
+  dir.write("images/gone", "1");
+  Manifest manifest;
+  manifest.files = std::move(*list_images(dir.path()));
+  EXPECT_THAT(*damage_of(dir.path(), manifest, Check::kAll), ElementsAre());
+  dir.write("images/large", std::string(2 * kMib, 'y'));
+  EXPECT_THAT(*damage_of(dir.path(), manifest, Check::kSizes), ElementsAre());
+  EXPECT_THAT(*damage_of(dir.path(), manifest, Check::kAll),
+              ElementsAre("images/large has another BLAKE3 digest"));
+  dir.write("images/small", "12346");
+  ASSERT_EQ(unlink(dir.file("images/gone").c_str()), 0);
+  EXPECT_THAT(*damage_of(dir.path(), manifest, Check::kSizes),
+              ElementsAre("images/gone: No such file or directory",
+                          "images/small has another BLAKE3 digest"));
+  dir.write("images/small", "1");
+  EXPECT_THAT((*damage_of(dir.path(), manifest, Check::kSizes))[1],
+              HasSubstr("images/small has 1 bytes instead of 5"));
+}
+
+TEST(CriuCommand, PrintsWhatAShellUnderstandsAndTheReasons) {
+  CriuCommand criu("criu", "dump");
+  criu.add("-D", "/a b/images");
+  criu.add("--link-remap", "", "process 7 needs it");
+  criu.set("REPLICAS", "on");
+  EXPECT_EQ(criu.program().text(),
+            "AMDGPU_CRIU_REPLICAS=on criu dump -D '/a b/images' --link-remap");
+  EXPECT_THAT(criu.reasons(), ElementsAre("--link-remap: process 7 needs it"));
+  EXPECT_EQ(Program({{"echo", "it's", ""}, {}}).text(), "echo 'it'\\''s' ''");
+}
+
+TEST(CriuCommand, OptionsOfTheUserReplaceThoseThatWereChosen) {
+  CriuCommand criu("criu", "dump");
+  criu.add("--ghost-limit", "5", "a file");
+  criu.add("--tcp-close", "", "so");
+  criu.override_with({"--ghost-limit=7", "--track-mem"});
+  EXPECT_EQ(criu.program().text(), "criu dump --tcp-close --ghost-limit=7 --track-mem");
+  ASSERT_TRUE(criu.leave_out({"--tcp-close"}).ok());
+  EXPECT_EQ(criu.program().text(), "criu dump --ghost-limit=7 --track-mem");
+  EXPECT_THAT(criu.leave_out({"--tcp-close"}).error().message(),
+              HasSubstr("--tcp-close is not an option that was added"));
+}
+
+TEST(CriuCommand, TheEnvironmentOfTheUserHasPrecedence) {
+  setenv("AMDGPU_CRIU_TESTED", "mine", 1);
+  CriuCommand criu("criu", "dump");
+  criu.set("TESTED", "ours");
+  unsetenv("AMDGPU_CRIU_TESTED");
+  EXPECT_EQ(criu.program().text(), "criu dump");
+}
+
+TEST(RefuseRestore, RefusesNothingThatFits) {
+  EXPECT_EQ(refusal(server_on_two_gpus(), {}, two_gpus()), "");
+  EXPECT_EQ(refusal(server_on_two_gpus(), on_veth(5), two_gpus()), "");
+}
+
+TEST(RefuseRestore, RefusesOtherChipsFewerGpusAndTooLittleMemory) {
+  const Manifest manifest = server_on_two_gpus();
+  EXPECT_EQ(refusal(manifest, {}, {{{110000, 256 * kMib}, {90402, kMib}}, {}, {}}),
+            "the snapshot needs 2 GPUs like gfx90a, and this machine has gfx1100, gfx942");
+  EXPECT_EQ(refusal(manifest, {}, {}),
+            "the snapshot needs 2 GPUs like gfx90a, and this machine has no GPU");
+  EXPECT_THAT(refusal(manifest, {}, {{{90010, 256 * kMib}}, {}, {}}), HasSubstr("needs 2 GPUs"));
+  EXPECT_EQ(refusal(manifest, on_veth(6), two_gpus()),
+            "6 replicas need 600 MiB of VRAM, and all GPUs of this kind together have 512");
+}
+
+TEST(RefuseRestore, RefusesPortsAndPidsThatAreInUse) {
+  Manifest manifest = server_on_two_gpus();
+  Place place = two_gpus();
+  place.ports = {8080};
+  EXPECT_THAT(refusal(manifest, {}, place), HasSubstr("port 8080 of this machine is in use"));
+  EXPECT_EQ(refusal(manifest, on_veth(1), place), "");
+  place.ports = {};
+  place.pids = {4711};
+  EXPECT_EQ(refusal(manifest, {}, place), "");
+  manifest.server.own_pid_namespace = false;
+  EXPECT_THAT(refusal(manifest, {}, place), HasSubstr("process 4711 exists"));
+}
+
+TEST(RefuseRestore, RefusesReplicasThatWouldShareWhatIsUnique) {
+  Manifest manifest = server_on_two_gpus();
+  RestoreOptions two;
+  two.replicas = 2;
+  EXPECT_THAT(refusal(manifest, two, two_gpus()), HasSubstr("cannot all listen on port 8080"));
+  manifest.server.own_pid_namespace = false;
+  EXPECT_THAT(refusal(manifest, on_veth(2), two_gpus()), HasSubstr("pid namespace of its own"));
+}
+
+TEST(RefuseRestore, ConnectionsContinueOnlyOnceAndWhereTheyWere) {
+  Manifest manifest = server_on_two_gpus();
+  RestoreOptions options;
+  options.tcp = "established";
+  EXPECT_THAT(refusal(manifest, options, two_gpus()), HasSubstr("made with --tcp close"));
+  manifest.tcp = "established";
+  manifest.server.connections = 3;
+  EXPECT_EQ(refusal(manifest, options, two_gpus()), "");
+  EXPECT_THAT(refusal(manifest, on_veth(1), two_gpus()), HasSubstr("3 TCP connections"));
+  RestoreOptions closing = on_veth(2);
+  closing.tcp = "close";
+  EXPECT_EQ(refusal(manifest, closing, two_gpus()), "");
+}
+
+TEST(Network, EachNumberHasANetworkOfItsOwn) {
+  EXPECT_EQ(veth_of("10.213.0.0", 0)->inside, "10.213.0.2");
+  EXPECT_EQ(veth_of("10.213.0.0", 64)->outside, "10.213.1.1");
+  EXPECT_EQ(veth_of("10.213.0.0", 64)->device, "criu64");
+  EXPECT_FALSE(veth_of("10.213.0.0", 1 << 14).ok());
+  EXPECT_FALSE(veth_of("fe80::", 0).ok());
+}
+
+TEST(ChipName, IsThatOfTheCompiler) {
+  EXPECT_EQ(chip_name(90010), "gfx90a");
+  EXPECT_EQ(chip_name(90402), "gfx942");
+  EXPECT_EQ(chip_name(110003), "gfx1103");
+}
+
+TEST(Program, EndsWithItsStatusOrSignal) {
+  EXPECT_EQ(*Child::start(Program::shell("exit 7"))->wait(), 7);
+  EXPECT_EQ(*Child::start(Program::shell("kill -9 $$"))->wait(), 128 + 9);
+  EXPECT_EQ(*Child::start(Program::shell("exec sleep 60"))->wait(std::chrono::milliseconds(1)),
+            128 + 15);
+  EXPECT_EQ(*Child::start(Program::shell("exit $N", {{"N", "5"}}))->wait(), 5);
+  const Status status = run(Program::shell("exit 3"));
+  EXPECT_EQ(status.error().message(), "/bin/sh -c 'exit 3' ended with status 3");
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::snapshot

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# The command amdgpu-criu snapshot.
+
+SERVER_STEPS=10 # that a server does until it is ready
+
+# snapshot COMMAND OPTIONS...: standard output is DIR/COMMAND.out, standard error DIR/COMMAND.log
+snapshot() {
+  local command=$1
+  shift
+  "$TOOL" snapshot "$command" "$@" >"$DIR/$command.out" 2>"$DIR/$command.log" </dev/null
+}
+
+# create_snapshot NAME OPTIONS... -- COMMAND...
+create_snapshot() {
+  snapshot create "$DIR/$1" --libdir "$PLUGIN_DIR" --criu "$CRIU" --ready-line "step $SERVER_STEPS " \
+    --ready-timeout $((120 * PATIENCE)) "${@:2}"
+}
+
+# restore_snapshot NAME OPTIONS...: adds the replicas to the processes that end with the scenario
+restore_snapshot() {
+  snapshot restore "$DIR/$1" --libdir "$PLUGIN_DIR" --criu "$CRIU" --state-dir "$DIR/replicas" --json \
+    "${@:2}" || return
+  mapfile -t REPLICAS < <(values_of '[one["pid"] for one in it["replicas"]]')
+  PIDS+=("${REPLICAS[@]}")
+}
+
+# values_of EXPRESSION: of the list that a Python expression makes of the last restore, one in a line
+values_of() {
+  python3 -c "import json; it = json.load(open('$DIR/restore.out')); print(*($1), sep='\n')"
+}
+
+# The server that a failed create leaves running: PID and LOG.
+take_server() {
+  PID=$(sed -n 's/.* process \([0-9]*\), 1 in its pid namespace.*/\1/p' "$DIR/create.log")
+  LOG=$DIR/$1/server.log
+  PIDS+=("$PID")
+}
+
+no_gpu_holders() { [ -z "$(gpu_holders)" ]; }
+
+failed_create_leaves_the_server() {
+  ! AMDGPU_CRIU_TEST_FAIL=CHECKPOINT:1:EIO create_snapshot failed --after "echo \$SNAPSHOT_RESULT >$DIR/after" \
+    --before true -- "$PAYLOAD/bin/gpu_chain" || fail "a create without a checkpoint succeeds"
+  take_server failed
+  grep -q "process $PID runs on" "$DIR/create.log" || fail "no word of the server: $(<"$DIR/create.log")"
+  [ "$(<"$DIR/after")" = failed ] || fail "the hook after a failed dump got $(<"$DIR/after")"
+  [ ! -e "$DIR/failed/images" ] || fail "images of a failed create stay"
+  survives "after a failed create"
+  kill -KILL "$PID"
+  wait_gone "$PID" 20 || fail "the server does not end"
+}
+
+# refused PATTERN OPTIONS...: a restore that fails, and leaves nothing
+refused() {
+  local pattern=$1
+  shift
+  ! restore_snapshot server "$@" || fail "restored: $pattern"
+  grep -q "$pattern" "$DIR/restore.log" || fail "another reason than $pattern: $(<"$DIR/restore.log")"
+  wait_until 15 no_gpu_holders || fail "$pattern: GPU files are open in $(gpu_holders)"
+}
+
+damage_is_found() {
+  local file
+  file=$(find "$DIR/server/images" -name 'amdgpu-contents-*.img' -size +1M | head -n 1)
+  flip_byte "$file" $(($(stat -c %s "$file") / 2))
+  snapshot verify "$DIR/server"
+  [ $? -eq 1 ] || fail "verify: another status"
+  grep -q "${file##*/} has another BLAKE3 digest" "$DIR/verify.out" || fail "verify: $(<"$DIR/verify.out")"
+  refused "snapshot is damaged: .*${file##*/}" --verify
+  refused "criu restore ended with status"
+}
+
+# A server is started, saved, restored and goes on; failures leave what they must.
+scenario_snapshot() {
+  need_gpus 1
+  need_plugin
+  failed_create_leaves_the_server
+  create_snapshot server -- "$PAYLOAD/bin/gpu_chain" || fail "create: $(<"$DIR/create.log")"
+  cat "$DIR/create.log" "$DIR/create.out"
+  LOG=$DIR/server/server.log
+  STEP_BEFORE=$(last_step)
+  [ -z "$(gpu_holders)" ] || fail "the server runs after create"
+  ! create_snapshot server -- true || fail "a snapshot was overwritten"
+  snapshot inspect "$DIR/server" --json || fail "inspect: $(<"$DIR/inspect.log")"
+  json "$DIR/inspect.out" "it['server']['own_pid_namespace'] and it['gpus'][0]['memory'] > 1 << 20"
+  json "$DIR/inspect.out" "it['ready_seconds'] > 0 and it['stack_id'] and 0 < it['vram']"
+  snapshot list "$DIR" --json || fail "list: $(<"$DIR/list.log")"
+  json "$DIR/list.out" "[one['name'] for one in it['snapshots']] == ['server']"
+  snapshot verify "$DIR/server" || fail "verify: $(<"$DIR/verify.out")"
+  refused "ended with status 3" --restored 'exit 3'
+  restore_snapshot server || fail "restore: $(<"$DIR/restore.log")"
+  PID=${REPLICAS[0]} LOG=$(values_of '[one["directory"] for one in it["replicas"]]')/server.log
+  goes_on "$STEP_BEFORE" "the replica"
+  all_memory_is_right "the replica"
+  ends_well "the replica"
+  cat "$DIR/restore.log" "$DIR/restore.out"
+  damage_is_found
+}
+
+# write_hook: the program DIR/ask succeeds if the server of the replica answers
+write_hook() {
+  cat >"$DIR/ask" <<'END'
+#!/bin/bash
+exec 3<>"/dev/tcp/$SNAPSHOT_ADDRESS/$SNAPSHOT_PORTS"
+printf 'GET / HTTP/1.0\r\n\r\n' >&3
+grep -q listing <&3
+END
+  chmod +x "$DIR/ask"
+}
+
+# Three at once on two GPUs, each with a network of its own, at which a hook asks it.
+scenario_snapshot_replicas() {
+  local number
+  need_gpus 2
+  need_plugin
+  write_hook
+  export AMDGPU_CRIU_IGNORE=vram_size
+  create_snapshot server --ready-port 8080 -- sh -c \
+    "$PAYLOAD/bin/gpu_chain & exec python3 -m http.server 8080" || fail "create: $(<"$DIR/create.log")"
+  LOG=$DIR/server/server.log
+  STEP_BEFORE=$(last_step)
+  ! restore_snapshot server --replicas 2 || fail "two replicas listen on one port"
+  grep -q 'cannot all listen on port 8080' "$DIR/restore.log" || fail "$(<"$DIR/restore.log")"
+  restore_snapshot server --replicas 3 --network veth --restored "$DIR/ask" ||
+    fail "restore: $(<"$DIR/restore.log")"
+  cat "$DIR/restore.out"
+  [ "$(values_of '{one["gpus"] for one in it["replicas"]}' | wc -l)" -eq 2 ] || fail "not spread over two GPUs"
+  [ "$(values_of '{one["address"] for one in it["replicas"]}' | wc -l)" -eq 3 ] || fail "addresses are shared"
+  for number in 1 2 3; do
+    PID=$(pgrep -P "${REPLICAS[number - 1]}") LOG=$DIR/replicas/$number/server.log
+    PIDS+=("$PID")
+    goes_on "$STEP_BEFORE" "replica $number"
+    all_memory_is_right "replica $number"
+  done
+  kill -KILL "${REPLICAS[@]}"
+  wait_until 20 no_gpu_holders || fail "replicas do not end"
+  wait_until 20 no_veth || fail "their networks stay: $(ip -o link)"
+}
+
+no_veth() { ! ip -o link | grep -q ' criu[0-9]*@'; }

@@ -155,12 +155,10 @@ Status Creation::call_hook(const std::string& hook, const char* result) const {
 // The hook `before` may end connections, so the server is examined after it.
 Status Creation::make() {
   TRY(call_hook(options_.before, nullptr));
-  Status status = dump();
-  if (!options_.before.empty() || status.ok()) {
-    const Status after = call_hook(options_.after, status.ok() ? "ok" : "failed");
-    if (status.ok()) status = after;
-  }
-  TRY(status);
+  const Status dumped = dump();
+  const Status after = call_hook(options_.after, dumped.ok() ? "ok" : "failed");
+  TRY(dumped);
+  TRY(after);
   TRY(complete());
   if (!options_.leave_running) end_server();
   return {};

@@ -47,8 +47,22 @@ failed_create_leaves_the_server() {
   [ "$(<"$DIR/after")" = failed ] || fail "the hook after a failed dump got $(<"$DIR/after")"
   [ ! -e "$DIR/failed/images" ] || fail "images of a failed create stay"
   survives "after a failed create"
+}
+
+# The server PID is tried, and saved, while it runs.
+running_server_is_saved() {
+  local options=(--pid "$PID" --libdir "$PLUGIN_DIR" --criu "$CRIU")
+  snapshot create "$DIR/tried" "${options[@]}" --dry-run || fail "a dry run: $(<"$DIR/create.log")"
+  grep -q ' criu dump -t ' "$DIR/create.log" || fail "a dry run prints no command"
+  grep -q 'would carry its GPU state' "$DIR/create.out" || fail "a dry run: $(<"$DIR/create.out")"
+  [ ! -e "$DIR/tried" ] || fail "a dry run creates a directory"
+  snapshot create "$DIR/running" "${options[@]}" --leave-running --without=--skip-in-flight \
+    --criu-option=--ghost-limit=2000000 || fail "create of a running server: $(<"$DIR/create.log")"
+  grep -q -e '--tcp-close --ghost-limit=2000000$' "$DIR/create.log" || fail "options: $(<"$DIR/create.log")"
+  survives "after a snapshot that leaves it running"
   kill -KILL "$PID"
   wait_gone "$PID" 20 || fail "the server does not end"
+  rm -r "$DIR/running"
 }
 
 # refused PATTERN OPTIONS...: a restore that fails, and leaves nothing
@@ -76,6 +90,7 @@ scenario_snapshot() {
   need_gpus 1
   need_plugin
   failed_create_leaves_the_server
+  running_server_is_saved
   create_snapshot server -- "$PAYLOAD/bin/gpu_chain" || fail "create: $(<"$DIR/create.log")"
   cat "$DIR/create.log" "$DIR/create.out"
   LOG=$DIR/server/server.log

@@ -79,6 +79,24 @@ TEST_F(Containers, ANodeThatTheContainerLacksIsOpenedAsItIsOutside) {
   end(kStageRestore, 0);
 }
 
+// The restored program, and programs that are started there later, may open the GPU again. Making
+// the node needs CAP_MKNOD in the initial user namespace, without which the log has a warning.
+TEST_F(Containers, ANodeThatTheContainerLacksIsMadeThere) {
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  show({{"renderD128", "/dev/null"}});
+  (void)restored();
+  struct stat like, made;
+  ASSERT_EQ(stat("/dev/null", &like), 0);
+  if (stat((dri_directory_ + "/renderD5").c_str(), &made) == 0) {
+    EXPECT_TRUE(S_ISCHR(made.st_mode));
+    EXPECT_EQ(made.st_rdev, number_of(kRenderPath));
+    EXPECT_EQ(made.st_mode, like.st_mode);
+  } else {
+    EXPECT_THAT(log(), HasSubstr("Operation not permitted: the container has no name for"));
+  }
+  end(kStageRestore, 0);
+}
+
 TEST_F(Containers, TheGpuOfTheContainerWinsOverAPreferredOne) {
   write_topology(kOtherGpu, 32, kOtherMinor);
   show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});

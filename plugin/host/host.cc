@@ -24,6 +24,10 @@ namespace fs = std::filesystem;
 
 constexpr char kKfdDeviceNumber[] = "/sys/class/kfd/kfd/dev";
 
+constexpr unsigned kEndOfRenderMinors = 192;
+
+std::string render_name(unsigned minor) { return formatted("renderD{}", minor); }
+
 std::optional<dev_t> find_kfd(const Config& config) {
   std::ifstream in(kKfdDeviceNumber);
   unsigned major = 0, minor = 0;
@@ -168,6 +172,29 @@ Result<Fd> Host::open_render(unsigned minor, const Fd& directory) const {
 bool Host::may_open_render(unsigned minor, const Fd& directory) const {
   const auto name = find_node(directory, makedev(config_.drm_major, minor));
   return name && faccessat(directory.get(), name->c_str(), R_OK | W_OK, AT_EACCESS) == 0;
+}
+
+bool Host::has_render(unsigned minor, const Fd& directory) const {
+  return find_node(directory, makedev(config_.drm_major, minor)).has_value();
+}
+
+Status Host::make_render(unsigned minor, const Fd& directory, const Fd& outside) const {
+  const dev_t number = makedev(config_.drm_major, minor);
+  struct stat like;
+  bool known = false;
+  for (unsigned other = config_.first_render_minor; !known && other < kEndOfRenderMinors; other++)
+    known = fstatat(directory.get(), render_name(other).c_str(), &like, 0) == 0;
+  const auto name = find_node(outside, number);
+  if (!known && (!name || fstatat(outside.get(), name->c_str(), &like, 0) != 0))
+    return Error::system("cannot read a node");
+  const std::string made = render_name(minor);
+  if (mknodat(directory.get(), made.c_str(), S_IFCHR, number) != 0)
+    return Error::system("cannot make {}", made);
+  // Not by mknod(2), to which the umask applies.
+  if (fchownat(directory.get(), made.c_str(), like.st_uid, like.st_gid, 0) != 0 ||
+      fchmodat(directory.get(), made.c_str(), like.st_mode & ACCESSPERMS, 0) != 0)
+    return Error::system("cannot give {} its owner and mode", made);
+  return {};
 }
 
 std::set<unsigned> Host::render_minors_of_container() const {

@@ -118,6 +118,10 @@ class Host {
   Result<Fd> open_render(unsigned minor, const Fd& directory) const;
   // Whether permissions and the device cgroup of the caller allow it.
   bool may_open_render(unsigned minor, const Fd& directory) const;
+  bool has_render(unsigned minor, const Fd& directory) const;
+  // Makes the node in `directory`, with owner and mode of a render node that is there, or else of
+  // the one in `outside`.
+  Status make_render(unsigned minor, const Fd& directory, const Fd& outside) const;
   Result<std::vector<topology::Gpu>> gpus() const;
   // Those that an engine gives to the container that it restores; empty: unknown.
   std::set<unsigned> render_minors_of_container() const;

@@ -15,6 +15,19 @@ Result<Nodes> Nodes::create(const host::Host& host, FdStore& store) {
   return nodes;
 }
 
+// The restored program may open the GPU again, as may programs that the engine starts there.
+void Nodes::make_render(unsigned minor) const {
+  if (!render_directory_) return;
+  const auto own = host_->render_directory();
+  const auto outside = store_->get(*render_directory_);
+  if (!own.ok() || !outside.ok()) return;
+  const Status made = host_->make_render(minor, *own, *outside);
+  if (made.ok())
+    log_info("made renderD{} in /dev/dri of the container", minor);
+  else
+    log_warning("{}: the container has no name for render minor {}", made.error().message(), minor);
+}
+
 template <typename Open>
 Result<Fd> Nodes::open(Result<Fd> own_directory, const std::optional<int>& this_machine,
                        const Open& open) const {
@@ -24,8 +37,7 @@ Result<Fd> Nodes::open(Result<Fd> own_directory, const std::optional<int>& this_
   if (!other.ok())
     return Error::of(other.error().code(), "{}; outside of the container: {}",
                      own.error().message(), other.error().message());
-  log_warning("{}: opened as it is outside of the container; inside, it has no name",
-              own.error().message());
+  log_info("{}: opened as it is outside of the container", own.error().message());
   return other;
 }
 
@@ -35,8 +47,12 @@ Result<Fd> Nodes::open_kfd() const {
 }
 
 Result<Fd> Nodes::open_render(unsigned minor) const {
-  return open(host_->render_directory(), render_directory_,
-              [&](const Fd& directory) { return host_->open_render(minor, directory); });
+  auto file = open(host_->render_directory(), render_directory_,
+                   [&](const Fd& directory) { return host_->open_render(minor, directory); });
+  const auto own = host_->render_directory();
+  if (file.ok() && render_directory_ && own.ok() && !host_->has_render(minor, *own))
+    make_render(minor);
+  return file;
 }
 
 bool Nodes::has_render(unsigned minor) const {

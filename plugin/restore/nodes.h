@@ -2,8 +2,8 @@
 // Opens device nodes of GPUs in a restored task.
 //
 // The task may be in a container, whose /dev is restored from the images, with the numbers of the
-// dumped machine. If it lacks a node, the task opens the node of this machine; the device cgroup of
-// the container decides whether it may.
+// dumped machine. If it lacks a node, the task opens the node of this machine, and makes it in the
+// container; the device cgroup of the container decides whether it may open it.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,7 @@ class Nodes {
 
  private:
   Nodes(const host::Host& host, FdStore& store) : host_(&host), store_(&store) {}
+  void make_render(unsigned minor) const;
   template <typename Open>
   Result<Fd> open(Result<Fd> own_directory, const std::optional<int>& this_machine,
                   const Open& open) const;

@@ -118,8 +118,17 @@ has_option() { # has_option WHAT NAME=VALUE
   grep -q "(amdgpu): amdgpu_criu_plugin .*, options: .*$2\\b" "$DIR/criu-$1.log" || fail "$1: the plugin has no $2"
 }
 
+# opens_gpu_again MINOR: a program that the engine starts in the container finds the GPU
+opens_gpu_again() {
+  local output
+  output=$(in_bundle "$PAYLOAD/bin/gpu_chain" --steps 3 2>&1) || fail "a second program: $output"
+  [[ $output == *"step 3 "* ]] || fail "a second program does no steps: $output"
+  [ "$(in_bundle stat -c %a /dev/dri/renderD"$1")" = "$(in_bundle stat -c %a /dev/dri/renderD$FIRST_MINOR)" ] ||
+    fail "the new node has another mode than the old one"
+}
+
 # bundle_moves PROGRAM OPTIONS...: a restore into a container that has the other GPU. Its /dev is
-# restored with the node of the first one.
+# restored with the node of the first one, and gets the node of the other one.
 bundle_moves() {
   need_two_nodes
   start_bundle $FIRST_MINOR "$@"
@@ -128,8 +137,9 @@ bundle_moves() {
   dump_container dump "$DIR/images"
   write_bundle $SECOND_MINOR "$COMMAND"
   restore_container restore "$DIR/images"
-  sees_one_gpu $SECOND_MINOR renderD$FIRST_MINOR
+  sees_one_gpu $SECOND_MINOR "renderD$FIRST_MINOR renderD$SECOND_MINOR"
   has_open_only $SECOND_MINOR
+  opens_gpu_again $SECOND_MINOR
   ends_well "after the restore"
 }
 
@@ -170,7 +180,7 @@ scenario_container_swapped() {
   cp "$KEPT/container_swapped/workload.log" "$LOG"
   write_bundle $FIRST_MINOR "$(container_command gpu_chain)"
   restore_container restore "$KEPT/container_swapped/images"
-  sees_one_gpu $FIRST_MINOR renderD$SECOND_MINOR
+  sees_one_gpu $FIRST_MINOR "renderD$FIRST_MINOR renderD$SECOND_MINOR"
   has_open_only $FIRST_MINOR
   ends_well "after the restore"
   rm -rf "$KEPT/container_swapped" "$KEPT/container_swapped.facts"

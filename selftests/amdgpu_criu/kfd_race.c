@@ -309,7 +309,7 @@ static int restore_after_race(FIXTURE_DATA(kfd_race) *self)
 
 TEST_F_TIMEOUT(kfd_race, checkpoints_restores_and_changes_while_they_are_killed, 120)
 {
-	ASSERT_EQ(0, race_run(&self->race));
+	ASSERT_EQ(0, race_run(&self->race, COUNTS));
 	RACE_EXPECT_GOOD(&self->race, COUNTS);
 	EXPECT_EQ(0, restore_after_race(self));
 }

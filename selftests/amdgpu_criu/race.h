@@ -94,11 +94,26 @@ static inline long long race_now(void)
 	return time.tv_sec * 1000LL + time.tv_nsec / 1000000;
 }
 
-/* Runs all workers. Their results are in the score. */
-static inline int race_run(struct race *race)
+/* Waits until each of @num workers and threads has completed a round. */
+static inline void race_wait_for_all(const struct race *race, int num, long long limit)
 {
-	const long long stop = race_now() + 1000LL * patience() *
+	const volatile struct race_score *score = race->score;
+
+	for (int i = 0; i < num; i++)
+		while (!score->rounds[i] && !score->error && race_now() < limit)
+			usleep(10000);
+}
+
+/*
+ * Runs all workers. Their results, and those of threads, are in the first @num elements of the
+ * score. On a slow machine a worker may be killed each time before it has completed a round, so the
+ * last ones live until they have.
+ */
+static inline int race_run(struct race *race, int num)
+{
+	const long long time = 1000LL * patience() *
 			       sample_number("CRIU_TEST_SECONDS", RACE_SECONDS);
+	const long long stop = race_now() + time;
 	int started = 0, ret = 0;
 
 	while (!ret && started < race->num_workers) {
@@ -112,6 +127,8 @@ static inline int race_run(struct race *race)
 		race_end(race, worker);
 		ret = race_start(race, worker);
 	}
+	if (!ret)
+		race_wait_for_all(race, num, stop + 2 * time);
 	for (int worker = 0; worker < started; worker++)
 		if (race->workers[worker] > 0)
 			race_end(race, worker);

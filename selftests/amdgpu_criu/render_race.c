@@ -181,7 +181,7 @@ TEST_F_TIMEOUT(race, restores_close_share_and_fork_while_they_are_killed, 120)
 	struct criu_node to;
 	__u32 handle;
 
-	ASSERT_EQ(0, race_run(&self->race));
+	ASSERT_EQ(0, race_run(&self->race, WORKERS));
 	RACE_EXPECT_GOOD(&self->race, WORKERS);
 	/* The file is open to calls again, and the session restores what it has. */
 	EXPECT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));

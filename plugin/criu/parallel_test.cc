@@ -178,7 +178,8 @@ uint32_t read_number(const char* path) {
 }
 
 // The tasks have the highest number and the third highest one. The helpers have others near them,
-// and the numbers of the machine's next processes stay what they would be.
+// and no other one for a moment: the machine's next process has the number that it would have
+// without them.
 TEST_F(Parallel, HelpersTakeNoNumberThatATaskNeeds) {
   constexpr char kLast[] = "/proc/sys/kernel/ns_last_pid";
   prepare();
@@ -200,9 +201,8 @@ TEST_F(Parallel, HelpersTakeNoNumberThatATaskNeeds) {
   for (const auto& thread :
        std::filesystem::directory_iterator(formatted("/proc/{}/task", child_of_ours()))) {
     const auto number = static_cast<uint32_t>(std::stoul(thread.path().filename()));
-    EXPECT_GT(number, end_of_numbers - 200);
-    EXPECT_NE(number, end_of_numbers - 1);
-    EXPECT_NE(number, end_of_numbers - 3);
+    EXPECT_GT(number, end_of_numbers - 2000);
+    EXPECT_LT(number, end_of_numbers - 500);
     helpers++;
   }
   EXPECT_GE(helpers, 12)
@@ -227,7 +227,6 @@ TEST_F(Parallel, FillingCreatesNoThread) {
   };
   testing_support::during_copies = [&] { most = std::max(most.load(), threads_of("self")); };
   ASSERT_EQ(start(kStageRestore), 0) << log();
-  usleep(100 * 1000);  // threads that were replaced end
   const int before = threads_of(std::to_string(child_of_ours()));
   restore_all();
   EXPECT_EQ(resume(1), -ENOTSUP) << log();

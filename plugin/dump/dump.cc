@@ -42,7 +42,8 @@ void warn_of_refused(const std::string& path, uint32_t id) {
 
 void Dump::PauseTimer::stop() {
   if (!since) return;
-  const auto time = Interruption::Clock::now() - *std::exchange(since, std::nullopt);
+  const auto time = Interruption::Clock::now() - *since;
+  since.reset();
   log_info("GPU work was paused for {} ms",
            std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
 }

@@ -2,6 +2,8 @@
 // `amdgpu-criu flatten`: one directory of images out of an incremental dump and those before it.
 #include "image/flatten.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <set>

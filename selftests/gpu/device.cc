@@ -65,7 +65,7 @@ void MessageInterrupt::signal() {
   const std::lock_guard lock(mutex_);
   if (!random_) return send();
   if (due_) return;
-  const auto chance = static_cast<unsigned>((*random_)() % (2 * kLongestDelay));
+  const auto chance = static_cast<unsigned>((*random_)() % (uint64_t{2} * kLongestDelay));
   if (chance >= kLongestDelay) return send();
   due_ = Clock::now() + std::chrono::milliseconds(chance + 1);
   changed_.notify_one();
@@ -74,7 +74,7 @@ void MessageInterrupt::signal() {
 void MessageInterrupt::send_late(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [this] { return due_.has_value(); })) {
-    const auto due = *due_;
+    const auto due = due_.value_or(Clock::now());
     changed_.wait_until(lock, stop, due, [] { return false; });
     due_.reset();
     send();

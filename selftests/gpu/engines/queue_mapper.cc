@@ -128,10 +128,10 @@ bool QueueMapper::preempted(std::span<Queue* const> queues) {
 }
 
 bool QueueMapper::dawdles() {
-  constexpr unsigned kDelayedShare = 4, kLongest = 200;  // one in so many; ms
+  constexpr uint64_t kDelayedShare = 4, kLongest = 200;  // one in so many; ms
   if (!random_) return false;
   if (!done_at_) {
-    const auto chance = static_cast<unsigned>((*random_)() % (kDelayedShare * kLongest));
+    const uint64_t chance = (*random_)() % (kDelayedShare * kLongest);
     if (chance >= kLongest) return false;
     done_at_ = Clock::now() + std::chrono::milliseconds(chance);
   }

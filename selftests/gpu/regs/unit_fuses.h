@@ -14,7 +14,9 @@ class UnitFuses final : public RegisterBlock {
  public:
   // offset: of the registers of its XCC.
   UnitFuses(const Asic& asic, uint32_t offset)
-      : at_(*asic.unit_registers), offset_(offset), fused_(asic.fused_units) {}
+      : at_(asic.unit_registers.value_or(UnitRegisters{})),
+        offset_(offset),
+        fused_(asic.fused_units) {}
 
   amdgpu_criu::Status claim(Registers& registers) {
     for (const uint32_t at : {at_.select, at_.fused, at_.user})

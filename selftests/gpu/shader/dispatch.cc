@@ -170,7 +170,7 @@ uint32_t Dispatch::engines_with_slots(unsigned count) const {
   const unsigned each = slots_of_engine();
   uint32_t engines = 0;
   for (unsigned engine = 0; engine < spec_.engines; ++engine) {
-    const auto first = slots_.begin() + engine * each;
+    const auto first = slots_.begin() + ptrdiff_t{engine} * each;
     engines |= uint32_t{std::count(first, first + each, false) >= count} << engine;
   }
   return engines;

@@ -98,7 +98,7 @@ uint32_t convert(Kind kind, unsigned width, uint32_t raw) {
     case kUnorm:
       return as_bits(static_cast<float>(double(raw) / largest));
     case kSnorm:
-      return as_bits(static_cast<float>(std::max(double(signed_raw) / (largest / 2), -1.0)));
+      return as_bits(static_cast<float>(std::max(double(signed_raw) / (largest >> 1), -1.0)));
     case kUscaled:
       return as_bits(static_cast<float>(raw));
     case kSscaled:

@@ -31,6 +31,15 @@ class BasicKernels : public KernelTest, public ::testing::WithParamInterface<Chi
     }
     return values;
   }
+  // Dispatches churn, in groups of 256.
+  void submit_churn(const std::vector<uint32_t>& values, uint32_t rounds) {
+    put_all(kData, values);
+    arguments(kData, rounds);
+    const uint64_t object = object_of("churn");
+    submit(object, {.grid = {static_cast<uint32_t>(values.size()), 1, 1},
+                    .group = {256, 1, 1},
+                    .lds = get<uint32_t>(object)});
+  }
   std::mt19937 engine_{1};
 };
 

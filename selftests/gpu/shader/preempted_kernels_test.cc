@@ -12,10 +12,7 @@ TEST_P(PreemptedKernels, APreemptionSavesWavesAndTheirQueueContinuesThem) {
   constexpr uint32_t kCount = 4096, kRounds = 400;
   give_trap_handler();
   const auto in = random<uint32_t>(kCount, 0, ~0u);
-  put_all(kData, in);
-  arguments(kData, kRounds);
-  const uint64_t object = object_of("churn");
-  submit(object, {.grid = {kCount, 1, 1}, .group = {256, 1, 1}, .lds = get<uint32_t>(object)});
+  submit_churn(in, kRounds);
   unsigned with_waves = 0;
   while (get<uint64_t>(kSignal + aql::kSignalValue)) {
     ASSERT_TRUE(gpu_.preempt());
@@ -58,7 +55,6 @@ TEST_P(PreemptedKernels, WithoutTheMqdWordsTheResultIsWrong) {
   constexpr uint32_t kCount = 1024, kRounds = 2000;
   give_trap_handler();
   const auto in = random<uint32_t>(kCount, 0, ~0u);
-  const uint64_t object = object_of("churn");
   // On a busy machine nothing of the dispatch may have run yet.
   const auto save_waves = [&] {
     for (int tries = 0; tries < 1000; ++tries) {
@@ -70,9 +66,7 @@ TEST_P(PreemptedKernels, WithoutTheMqdWordsTheResultIsWrong) {
     return false;
   };
   const auto without = [&](unsigned word, uint32_t lost) {
-    put_all(kData, in);
-    arguments(kData, kRounds);
-    submit(object, {.grid = {kCount, 1, 1}, .group = {256, 1, 1}, .lds = get<uint32_t>(object)});
+    submit_churn(in, kRounds);
     EXPECT_TRUE(save_waves());
     if (word) gpu_.memory.put<uint32_t>(0, queue_.mqd + word * uint64_t{4}, lost);
     map();
@@ -106,10 +100,7 @@ TEST_P(MesKernels, RestWhileAllGangsAreSuspended) {
   constexpr uint32_t kCount = 1024, kRounds = 2000;
   give_trap_handler();
   const auto in = random<uint32_t>(kCount, 0, ~0u);
-  put_all(kData, in);
-  arguments(kData, kRounds);
-  const uint64_t object = object_of("churn");
-  submit(object, {.grid = {kCount, 1, 1}, .group = {256, 1, 1}, .lds = get<uint32_t>(object)});
+  submit_churn(in, kRounds);
   unsigned with_waves = 0;
   while (get<uint64_t>(kSignal + aql::kSignalValue)) {
     ASSERT_TRUE(gpu_.mes(mes_frame(6, {{1, 1}}), 7));

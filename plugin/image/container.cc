@@ -18,6 +18,8 @@ namespace amdgpu_criu::image {
 
 namespace {
 
+constexpr size_t kHashedBlock = 4u << 20;
+
 struct DirCloser {
   void operator()(DIR* stream) const { closedir(stream); }
 };
@@ -38,6 +40,19 @@ Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::sp
     offset += got;
   }
   return {};
+}
+
+Result<Hash> hash_file(const Fd& file, const std::string& name, uint64_t size,
+                       const std::function<void(uint64_t)>& done) {
+  StrongHasher hasher;
+  std::vector<std::byte> block;
+  for (uint64_t at = 0; at < size; at += block.size()) {
+    block.resize(std::min<uint64_t>(kHashedBlock, size - at));
+    TRY(read_at(file, name, at, block));
+    hasher.add(block);
+    done(block.size());
+  }
+  return hasher.finish();
 }
 
 Result<std::vector<std::string>> list_names(int directory,

@@ -21,6 +21,11 @@ namespace amdgpu_criu::image {
 // Fills `to`. A file that ends earlier is truncated, which is an error. Errors name the file.
 Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::span<std::byte> to);
 
+// Hashes the first `size` bytes, and calls `done` with the size of each block. Errors as in
+// read_at().
+Result<Hash> hash_file(const Fd& file, const std::string& name, uint64_t size,
+                       const std::function<void(uint64_t)>& done);
+
 // The names in the directory for which `wanted` is true, in order.
 Result<std::vector<std::string>> list_names(int directory,
                                             const std::function<bool(std::string_view)>& wanted);

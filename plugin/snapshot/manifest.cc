@@ -34,7 +34,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, created, tool, criu, kernel, stack_
 namespace {
 
 constexpr char kVersionMember[] = "amdgpu_criu_snapshot";
-constexpr size_t kDigestBlock = 4u << 20;
 
 Result<uint64_t> size_of_file(const fs::path& path) {
   std::error_code error;
@@ -46,15 +45,8 @@ Result<uint64_t> size_of_file(const fs::path& path) {
 Result<std::string> digest_with_progress(const std::string& path, uint64_t size,
                                          tool::ProgressLine& progress) {
   const Fd file = TRY(Fd::open(path.c_str(), O_RDONLY));
-  image::StrongHasher hasher;
-  std::vector<std::byte> block;
-  for (uint64_t at = 0; at < size; at += block.size()) {
-    block.resize(std::min<uint64_t>(kDigestBlock, size - at));
-    TRY(image::read_at(file, path, at, block));
-    hasher.add(block);
-    progress.add(block.size());
-  }
-  return image::text_of(hasher.finish());
+  return image::text_of(
+      TRY(image::hash_file(file, path, size, [&](uint64_t bytes) { progress.add(bytes); })));
 }
 
 Result<Manifest> parse(const std::string& path, const std::string& text) try {

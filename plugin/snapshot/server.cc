@@ -45,7 +45,7 @@ std::vector<std::string> outputs_of(pid_t pid) {
     const std::string path = formatted("/proc/{}/fd/{}", pid, descriptor);
     const std::string link = fs::read_symlink(path, error);
     struct stat status;
-    if (error || stat(path.c_str(), &status) != 0) continue;
+    if (error || !host::examine(path, status)) continue;
     if (S_ISREG(status.st_mode) && link.starts_with('/') && !link.ends_with(" (deleted)"))
       result.insert(link.substr(1));
     if (S_ISFIFO(status.st_mode) && link.starts_with("pipe:"))

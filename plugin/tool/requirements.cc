@@ -17,8 +17,6 @@
 namespace amdgpu_criu::tool {
 namespace {
 
-constexpr size_t kBlock = 4u << 20;
-
 struct File {
   std::string name;  // from the directory
   uint64_t size = 0;
@@ -49,15 +47,8 @@ Result<uint64_t> size_of(int directory, const std::string& name) {
 
 Status read_digest(int directory, File& file, ProgressLine& progress) {
   const Fd opened = TRY(Fd::openat(directory, file.name.c_str(), O_RDONLY));
-  image::StrongHasher hasher;
-  std::vector<std::byte> block(kBlock);
-  for (uint64_t at = 0; at < file.size; at += block.size()) {
-    block.resize(std::min<uint64_t>(kBlock, file.size - at));
-    TRY(image::read_at(opened, file.name, at, block));
-    hasher.add(block);
-    progress.add(block.size());
-  }
-  file.digest = hasher.finish();
+  file.digest = TRY(
+      image::hash_file(opened, file.name, file.size, [&](uint64_t bytes) { progress.add(bytes); }));
   return {};
 }
 

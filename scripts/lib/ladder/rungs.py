@@ -83,21 +83,21 @@ def table(*rungs: Rung) -> dict[str, Rung]:
 # The rungs of `make check`.
 CHECK = table(
     Rung("lab", (("scripts/lab",),), seconds=150, builds=True),
-    Rung("module", (("scripts/module", "--next"),), ("lab",), 400, builds=True),
-    Rung("module-6.12", in_background(("scripts/module", "6.12")), ("lab",), 350, builds=True),
-    Rung("host", (("scripts/host", "release"),), ("lab",), 450, builds=True),
-    guests("suites", ("module", "host"), 700, "--name", "suites", "e2e-*"),
-    guests("e2e", ("module", "host"), 300, "--name", "e2e", "e2e"),
+    Rung("module", (("scripts/module", "--next"),), ("lab",), 300, builds=True),
+    Rung("module-6.12", in_background(("scripts/module", "6.12")), ("lab",), 250, builds=True),
+    Rung("host", (("scripts/host", "release"),), ("lab",), 500, builds=True),
+    guests("suites", ("module", "host"), 600, "--name", "suites", "e2e-*"),
+    guests("e2e", ("module", "host"), 250, "--name", "e2e", "e2e"),
     guests("guest", ("module", "host"), 500, "--except", "e2e*", "--runner-tests", "3",
            "runner", "*"),
-    guests("guest-6.12", ("module-6.12", "module", "host"), 450, "--base", "6.12",
+    guests("guest-6.12", ("module-6.12", "module", "host"), 300, "--base", "6.12",
            "--environment", f"CRIU_TEST_SAMPLE={SECOND_SAMPLE}"),
-    Rung("unit", in_background(("env", f"PATIENCE={PATIENCE}", "scripts/unit")), ("lab",), 500),
+    Rung("unit", in_background(("env", f"PATIENCE={PATIENCE}", "scripts/unit")), ("lab",), 450),
     Rung("static", in_background(("scripts/static",)), ("module", "module-6.12", "host"), 200),
-    Rung("demo", (("scripts/check-demo",),), ("module", "host"), 120),
-    pair_of_guests("pair", ("module", "host"), 80),
+    Rung("demo", (("scripts/check-demo",),), ("module", "host"), 30),
+    pair_of_guests("pair", ("module", "host"), 100),
     Rung("deb", in_background(("scripts/deb",), ("scripts/check-packages",)), ("module", "host"), 100),
-    guests("deb-guest", ("deb",), 60, "--name", "deb-guest", "packages"),
+    guests("deb-guest", ("deb",), 120, "--name", "deb-guest", "packages"),
 )
 
 # The suites in the debug kernel, except those that boot other kernels or drivers, or need more than

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs rungs, three at a time, and adds up their results."""
+"""Runs rungs, four at a time, and adds up their results."""
 
 from __future__ import annotations
 

@@ -113,25 +113,29 @@ Status Interruption::check() const {
 }
 
 // A process without a handler ignores SIGURG, and CRIU does not use it.
-Interruption::Alarm::Alarm(const Interruption& interruption) {
+Result<Interruption::Alarm> Interruption::Alarm::start(const Interruption& interruption) {
+  Alarm alarm;
   const auto left = interruption.time_left();
-  if (!left) return;
+  if (!left) return alarm;
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGURG;
   event._sigev_un._tid = gettid();
   timer_t timer;
-  if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
-  timer_ = timer;
+  if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0)
+    return Error::system("cannot make a timer for amdgpu.timeout");
+  alarm.timer_ = timer;
   struct sigaction action{};
   action.sa_handler = [](int) {};
-  sigaction(SIGURG, &action, &before_);
+  sigaction(SIGURG, &action, &alarm.before_);
   using std::chrono::nanoseconds;
   const nanoseconds first = std::max<nanoseconds>(*left, std::chrono::milliseconds(1));
   itimerspec times{};
   times.it_value = {first / std::chrono::seconds(1), (first % std::chrono::seconds(1)).count()};
   times.it_interval.tv_nsec = nanoseconds(kAgain).count();
-  timer_settime(timer, 0, &times, nullptr);
+  if (timer_settime(timer, 0, &times, nullptr) != 0)
+    return Error::system("cannot start the timer of amdgpu.timeout");
+  return alarm;
 }
 
 Interruption::Alarm::~Alarm() {

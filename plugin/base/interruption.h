@@ -11,6 +11,7 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <utility>
 
 #include "base/result.h"
 
@@ -43,13 +44,17 @@ class Interruption {
   // While it exists, the deadline interrupts blocking system calls of this thread, again and again.
   class Alarm {
    public:
-    explicit Alarm(const Interruption& interruption);
-    Alarm(const Alarm&) = delete;
-    Alarm& operator=(const Alarm&) = delete;
+    // Fails without a timer, because nothing else would end such a call.
+    static Result<Alarm> start(const Interruption& interruption);
+    Alarm(Alarm&& other) noexcept
+        : timer_(std::exchange(other.timer_, std::nullopt)), before_(other.before_) {}
+    Alarm& operator=(Alarm&&) = delete;
     ~Alarm();
 
    private:
-    std::optional<timer_t> timer_;
+    Alarm() = default;
+
+    std::optional<timer_t> timer_;  // nullopt: there is no deadline
     struct sigaction before_{};
   };
 

@@ -211,6 +211,26 @@ TEST_F(Interrupted, ADumpDoesNotWaitForGpuWorkAfterItsDeadline) {
   EXPECT_EQ(dump(), 0) << log();
 }
 
+// The kernel gives no timer to a user who has none left.
+TEST_F(Interrupted, ADumpThatNothingCouldEndInTimeFailsAtOnce) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_SIGPENDING, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  state_.busy.tv_sec = 20;
+  ASSERT_EQ(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(dump(), -EAGAIN);
+  expect_prompt(start);
+  setrlimit(RLIMIT_SIGPENDING, &before);
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  EXPECT_THAT(log(), HasSubstr("cannot make a timer for amdgpu.timeout"));
+  EXPECT_FALSE(state_.paused);
+  EXPECT_THAT(images_.names(), IsEmpty());
+  state_.busy = {};
+  EXPECT_EQ(dump(), 0) << log();
+}
+
 TEST_F(Interrupted, ASignalEndsAWaitForGpuWork) {
   state_.busy.tv_sec = 20;
   const auto start = std::chrono::steady_clock::now();

@@ -14,7 +14,7 @@ using host::TakenFile;
 Result<PausedClient> PausedClient::pause(kernel::Api& api, int session, kernel::Node::Kind kind,
                                          host::TakenFile file, pid_t process,
                                          const Interruption& interruption) {
-  const Interruption::Alarm alarm(interruption);
+  const auto alarm = TRY(Interruption::Alarm::start(interruption));
   const auto info = TRY(
       api.process_info({file.get(), kind}, session, process, [&] { return interruption.check(); }));
   file.set_idle();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "host/bundle.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/result.h"
+#include "base/fd.h"
 
 namespace amdgpu_criu::host {
 namespace {
@@ -21,18 +21,24 @@ std::optional<unsigned> number_of(const Json& object, const char* name) {
   return member->get<unsigned>();
 }
 
-std::string contents_of(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // "criu swrk", which CRIU replaces by "criu: restore --rpc" when it has received the request.
 bool is_called_by_engine() {
-  const std::string words = contents_of("/proc/self/cmdline");
+  const std::string words = contents_of_file("/proc/self/cmdline");
   return words.find("\0swrk\0"sv) != words.npos || words.find(" --rpc"sv) != words.npos;
 }
 
 }  // namespace
+
+std::string contents_of_file(const std::string& path) {
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status;
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
+  std::string text;
+  char buffer[4096];
+  for (ssize_t size; (size = read(file.get(), buffer, sizeof(buffer))) > 0;)
+    text.append(buffer, static_cast<size_t>(size));
+  return text;
+}
 
 std::string path_of_container_config() {
   return is_called_by_engine() ? formatted("/proc/{}/cwd/config.json", getppid()) : "";
@@ -40,7 +46,7 @@ std::string path_of_container_config() {
 
 std::string id_of_container() {
   if (!is_called_by_engine()) return "";
-  return restored_container(contents_of(formatted("/proc/{}/cmdline", getppid())));
+  return restored_container(contents_of_file(formatted("/proc/{}/cmdline", getppid())));
 }
 
 std::string restored_container(std::string_view command) {

@@ -9,6 +9,9 @@
 
 namespace amdgpu_criu::host {
 
+// Empty unless it is a regular file: reading a FIFO or a device might have no end.
+std::string contents_of_file(const std::string& path);
+
 // Path of the configuration; empty: CRIU was not called by an engine.
 std::string path_of_container_config();
 

@@ -199,10 +199,7 @@ Status Host::make_render(unsigned minor, const Fd& directory, const Fd& outside)
 
 std::set<unsigned> Host::render_minors_of_container() const {
   const std::string path = config_.container_config.value_or(path_of_container_config());
-  std::ifstream in(path);
-  if (path.empty() || !in) return {};
-  std::set<unsigned> minors =
-      listed_minors(std::string(std::istreambuf_iterator<char>(in), {}), config_.drm_major);
+  std::set<unsigned> minors = listed_minors(contents_of_file(path), config_.drm_major);
   minors.erase(minors.begin(), minors.lower_bound(config_.first_render_minor));
   return minors;
 }

@@ -2,7 +2,11 @@
 #include "host/host.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+#include <atomic>
+#include <thread>
 
 #include "host/bundle.h"
 #include "tests/refused_call.h"
@@ -117,6 +121,21 @@ TEST_F(HostTest, TheContainerHasTheRenderNodesThatItsConfigurationLists) {
     {"path": "a", "major": 226, "minor": 1}, {"path": "b", "major": 226, "minor": 130}]}})");
   config.container_config = devices_.file("config.json");
   EXPECT_EQ(Host::create(config).render_minors_of_container(), std::set<unsigned>{130});
+}
+
+TEST_F(HostTest, AConfigurationThatIsNoFileIsNotRead) {
+  Config config = this->config();
+  config.container_config = devices_.file("fifo");
+  ASSERT_EQ(mkfifo(config.container_config->c_str(), 0600), 0);
+  std::atomic<bool> done = false;
+  // A reader that waits for a writer ends with the test, too.
+  const std::jthread writer([&] {
+    for (int tries = 0; tries < 200 && !done; tries++) usleep(10'000);
+    const Fd end(open(config.container_config->c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    EXPECT_FALSE(end.valid()) << "the FIFO has a reader";
+  });
+  EXPECT_TRUE(Host::create(config).render_minors_of_container().empty());
+  done = true;
 }
 
 }  // namespace

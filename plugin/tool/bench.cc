@@ -185,8 +185,7 @@ Result<Measured> measure(const BenchOptions& options) {
 
 int bench(const BenchOptions& options, Format format) {
   const auto measured = measure(options);
-  if (!measured.ok())
-    return fprintf(stderr, "amdgpu-criu: %s\n", measured.error().message().c_str()), 2;
+  if (!measured.ok()) return complain(2, measured.error().message());
   if (format == Format::kJson)
     print_json(json_of(options, *measured));
   else

@@ -85,7 +85,7 @@ void print(const Examination& found, pid_t pid) {
 
 int check_process(pid_t pid, Format format) {
   const auto found = examine(pid);
-  if (!found.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", found.error().message().c_str()), 2;
+  if (!found.ok()) return complain(2, found.error().message());
   if (format == Format::kJson)
     print_json(json_of(*found));
   else

@@ -123,9 +123,8 @@ Result<Flattened> flatten_all(const std::string& from, const std::string& to) {
 
 int flatten(const std::string& directory, const std::string& to) {
   const auto done = flatten_all(directory, to);
-  if (!done.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", done.error().message().c_str()), 2;
-  if (done->files == 0 && !fs::exists(to))
-    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 3;
+  if (!done.ok()) return complain(2, done.error().message());
+  if (done->files == 0 && !fs::exists(to)) return complain(3, "no GPU images in " + directory);
   printf("%zu contents files written to %s, with %llu bytes from earlier dumps\n", done->files,
          to.c_str(), static_cast<unsigned long long>(done->earlier_bytes));
   if (done->needs_earlier)

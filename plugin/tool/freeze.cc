@@ -15,6 +15,7 @@
 #include "dump/tree.h"
 #include "host/run_directory.h"
 #include "tool/commands.h"
+#include "tool/output.h"
 #include "tool/traced.h"
 
 namespace amdgpu_criu::tool {
@@ -133,7 +134,13 @@ class Holder {
 
   Status pause(std::span<const pid_t> pids) {
     for (const pid_t pid : pids) TRY(tree_->add(pid));
-    for (const dump::Member& member : tree_->members()) frozen_.push_back(Pidfd::open(member.pid));
+    for (const dump::Member& member : tree_->members()) {
+      Pidfd process = Pidfd::open(member.pid);
+      // Without it, the pause would not end with the process.
+      if (!process.valid() && errno != ESRCH)
+        return Error::system("cannot watch process {}", member.pid);
+      if (process.valid()) frozen_.push_back(std::move(process));
+    }
     return tree_->check_paused();
   }
 
@@ -177,20 +184,19 @@ int hold(pid_t pid, Fd report) {
 
 int freeze(pid_t pid) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return perror("amdgpu-criu: pipe"), 2;
+  if (pipe2(ends, O_CLOEXEC) != 0) return complain(2, Error::system("pipe").message());
   const Fd report(ends[0]);
   Fd reporter(ends[1]);
   const pid_t child = fork();
-  if (child < 0) return perror("amdgpu-criu: fork"), 2;
+  if (child < 0) return complain(2, Error::system("fork").message());
   if (child == 0) _exit(hold(pid, std::move(reporter)));
   reporter.reset();
   std::string said;
   char buffer[512];
   for (ssize_t got; (got = read(report.get(), buffer, sizeof(buffer))) > 0;)
     said.append(buffer, got);
-  if (said.empty())
-    return fputs("amdgpu-criu: the process that was to hold the pause has died\n", stderr), 2;
-  if (said.front() != kPaused) return fprintf(stderr, "amdgpu-criu: %s\n", said.c_str()), 1;
+  if (said.empty()) return complain(2, "the process that was to hold the pause has died");
+  if (said.front() != kPaused) return complain(1, said);
   printf("the GPU work of process %d is paused; process %d holds it, until amdgpu-criu thaw\n", pid,
          child);
   return 0;
@@ -198,13 +204,12 @@ int freeze(pid_t pid) {
 
 int thaw(pid_t pid) {
   const auto address = address_of(pid);
-  if (!address.ok())
-    return fprintf(stderr, "amdgpu-criu: %s\n", address.error().message().c_str()), 2;
+  if (!address.ok()) return complain(2, address.error().message());
   const Fd socket = make_socket();
   if (connect_to(socket, *address) != 0 || !may_ask(socket.get()))
-    return fprintf(stderr, "amdgpu-criu: process %d is not frozen by amdgpu-criu freeze\n", pid), 1;
+    return complain(1, formatted("process {} is not frozen by amdgpu-criu freeze", pid));
   char nothing;
-  if (read(socket.get(), &nothing, 1) < 0) return perror("amdgpu-criu: read"), 2;
+  if (read(socket.get(), &nothing, 1) < 0) return complain(2, Error::system("read").message());
   return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "snapshot/command_line.h"
 #include "tool/commands.h"
+#include "tool/output.h"
 
 int main(int argc, char** argv) try {
   CLI::App app(
@@ -99,6 +100,5 @@ int main(int argc, char** argv) try {
   if (*bench) return amdgpu_criu::tool::bench(benched, format);
   return amdgpu_criu::tool::check(libdir, directory, format);
 } catch (const std::exception& exception) {
-  fprintf(stderr, "amdgpu-criu: %s\n", exception.what());
-  return 2;
+  return amdgpu_criu::tool::complain(2, exception.what());
 }

@@ -12,10 +12,7 @@ namespace amdgpu_criu::tool {
 
 int list_options(Format format) {
   const auto set = options::parse({});
-  if (!set.ok()) {
-    fprintf(stderr, "amdgpu-criu: %s\n", set.error().message().c_str());
-    return 2;
-  }
+  if (!set.ok()) return complain(2, set.error().message());
   Json array = Json::array();
   for (const options::Option& option : options::all_options()) {
     const auto given = set->given.find(option.name);

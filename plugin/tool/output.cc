@@ -23,6 +23,11 @@ void print_json(const Json& value) {
   printf("%s\n", value.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
+int complain(int status, const std::string& reason) {
+  fprintf(stderr, "amdgpu-criu: %s\n", reason.c_str());
+  return status;
+}
+
 ProgressLine::ProgressLine(std::string what, uint64_t total_bytes)
     : what_(std::move(what)),
       terminal_(can_overwrite()),

@@ -15,6 +15,9 @@ using Json = nlohmann::ordered_json;
 // Bytes that are not UTF-8, such as in the name of a process, are printed as U+FFFD.
 void print_json(const Json& value);
 
+// Writes a line with the reason to stderr. Returns `status`, with which the command ends.
+int complain(int status, const std::string& reason);
+
 // One line that is overwritten on a terminal, and plain lines elsewhere.
 class ProgressLine {
  public:

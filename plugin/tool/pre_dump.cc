@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "tool/commands.h"
+#include "tool/output.h"
 #include "tool/traced.h"
 
 namespace amdgpu_criu::tool {
@@ -17,9 +18,7 @@ namespace {
 
 Fd images;  // for DumpContext, whose function takes no argument
 
-void to_stderr(LogLevel, const std::string& line) {
-  fprintf(stderr, "amdgpu-criu: %s\n", line.c_str());
-}
+void to_stderr(LogLevel, const std::string& line) { complain(0, line); }
 
 // Makes the same link as CRIU: to a path relative to the directory.
 Status link_earlier(const std::string& earlier) {

@@ -117,9 +117,8 @@ void print(const Requirements& requirements) {
 int requirements(const std::string& directory, Format format) {
   const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
   const auto found = dir.ok() ? requirements_of(dir->get()) : Result<Requirements>(dir.error());
-  if (!found.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", found.error().message().c_str()), 2;
-  if (found->files.empty())
-    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
+  if (!found.ok()) return complain(2, found.error().message());
+  if (found->files.empty()) return complain(2, "no GPU images in " + directory);
   if (format == Format::kJson)
     print_json(json_of(*found));
   else

@@ -336,12 +336,11 @@ Result<image::Set> load_any(int directory, bool& foreign) {
 
 int show(const std::string& directory, bool blobs, Format format) {
   const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
-  if (!dir.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", dir.error().message().c_str()), 2;
+  if (!dir.ok()) return complain(2, dir.error().message());
   bool foreign = false;
   const auto set = load_any(dir->get(), foreign);
-  if (!set.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", set.error().message().c_str()), 1;
-  if (set->empty())
-    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
+  if (!set.ok()) return complain(1, set.error().message());
+  if (set->empty()) return complain(2, "no GPU images in " + directory);
   if (format == Format::kJson)
     print_json(set_json(*set, foreign, blobs));
   else

@@ -68,7 +68,7 @@ Result<std::string> stack_id_of_machine() {
 
 int stack_id(Format format) {
   const auto id = stack_id_of_machine();
-  if (!id.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", id.error().message().c_str()), 2;
+  if (!id.ok()) return complain(2, id.error().message());
   if (format == Format::kJson)
     print_json({{"stack_id", *id}});
   else

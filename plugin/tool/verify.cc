@@ -106,13 +106,11 @@ Json verdict_json(const Verdict& verdict) {
 
 int verify(const std::string& directory, Format format) {
   const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
-  if (!dir.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", dir.error().message().c_str()), 2;
+  if (!dir.ok()) return complain(2, dir.error().message());
   auto verdict = verify_all(dir->get());
   if (verdict.ok() && verdict->files == 0) verdict = verify_foreign(dir->get());
-  if (!verdict.ok())
-    return fprintf(stderr, "amdgpu-criu: %s\n", verdict.error().message().c_str()), 2;
-  if (verdict->files == 0)
-    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 3;
+  if (!verdict.ok()) return complain(2, verdict.error().message());
+  if (verdict->files == 0) return complain(3, "no GPU images in " + directory);
   if (format == Format::kJson) {
     print_json(verdict_json(*verdict));
   } else {

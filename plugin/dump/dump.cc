@@ -122,6 +122,7 @@ void Dump::write_statistics() const {
 
 void Dump::succeed() {
   if (std::exchange(succeeded_, true)) return;
+  tree_.close_opened();
   if (has_work()) status_.phase("succeeded");
   write_statistics();
   pause_timer_.stop();
@@ -196,6 +197,7 @@ image::Process Dump::describe(const Member& member) const {
   process.index = processes_.size();
   process.pid = member.number;
   process.comm = member.comm;
+  process.opened = member.opened;
   return process;
 }
 

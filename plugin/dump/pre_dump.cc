@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "host/remote.h"
 #include "image/set.h"
 
 namespace amdgpu_criu::dump {
@@ -20,9 +21,23 @@ Status PreDump::need_session(kernel::Node node) {
   return {};
 }
 
+// A process that has closed /dev/kfd may still have state of it.
 Status PreDump::add(pid_t pid) {
+  std::vector<host::ProcessFile> files = TRY(env_.host.files_of(pid));
+  const auto is_kfd = [](const auto& file) { return file.node.kind == NodeKind::kKfd; };
+  if (std::ranges::any_of(files, is_kfd) || !TRY(env_.host.kfd_state_of(pid)).exists)
+    return add(pid, files);
+  const auto opened = host::open_in(pid, env_.host.kfd_path());
+  if (!opened.ok()) return add(pid, files);
+  files.push_back({*opened, {NodeKind::kKfd, 0}});
+  const Status status = add(pid, files);
+  const Status closed = host::close_in(pid, *opened);
+  return status.ok() ? closed : status;
+}
+
+Status PreDump::add(pid_t pid, std::span<const host::ProcessFile> files) {
   bool found = false;
-  for (const host::ProcessFile& file : TRY(env_.host.files_of(pid))) {
+  for (const host::ProcessFile& file : files) {
     if (file.node.kind == NodeKind::kCard) continue;
     const host::TakenFile taken = TRY(env_.host.take(pid, file));
     const Status status =

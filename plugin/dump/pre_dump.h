@@ -27,6 +27,7 @@ class PreDump {
 
  private:
   Status need_session(kernel::Node node);
+  Status add(pid_t pid, std::span<const host::ProcessFile> files);
   Status add_kfd(const host::TakenFile& file);
   Status add_render(const host::TakenFile& file, unsigned minor, pid_t pid);
   const topology::Gpu* find_gpu(uint32_t gpu_id) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "host/remote.h"
 #include "image/records.h"
 
 namespace amdgpu_criu::dump {
@@ -85,7 +86,8 @@ Status Tree::add(pid_t pid) {
   if (member_of(pid)) return {};
   auto files = TRY(host_.files_of(pid));
   auto vmas = TRY(host_.vmas_of(pid));
-  TRY(check_hidden_use(pid, files));
+  TRY(check_threads(pid));
+  const auto opened = TRY(open_kfd_again(pid, files));
   if (files.empty() && vmas.empty()) return {};
   const uint32_t number = TRY(host::namespace_pid(pid));
   if (std::ranges::count(members_, number, &Member::number) > 0)
@@ -93,7 +95,8 @@ Status Tree::add(pid_t pid) {
                      "two processes that use a GPU have the number {} in their pid namespaces; "
                      "restore could not distinguish them",
                      number);
-  const Member& member = members_.emplace_back(pid, number, host::comm_of(pid), std::move(vmas));
+  const Member& member =
+      members_.emplace_back(pid, number, host::comm_of(pid), std::move(vmas), opened);
   // The queues of the process first: render-node work may wait for them.
   for (const NodeKind kind : {NodeKind::kKfd, NodeKind::kRender})
     for (const host::ProcessFile& file : files) {
@@ -105,29 +108,79 @@ Status Tree::add(pid_t pid) {
   return {};
 }
 
-// GPU state that no descriptor which CRIU dumps refers to.
-Status Tree::check_hidden_use(pid_t pid, std::span<const host::ProcessFile> files) const {
+// Files that CRIU does not dump.
+Status Tree::check_threads(pid_t pid) const {
   const auto hidden = TRY(host_.files_of_threads(pid));
-  if (!hidden.empty()) {
-    const std::string what =
-        formatted("thread {} of process {} ({}) has a GPU node open as descriptor {}",
-                  hidden[0].thread, pid, host::comm_of(pid), hidden[0].file.number);
-    if (host::has_ended(pid))
-      return Error::of(EOPNOTSUPP,
-                       "{}, and the first thread has ended: CRIU cannot dump such a process", what);
+  if (hidden.empty()) return {};
+  const std::string what =
+      formatted("thread {} of process {} ({}) has a GPU node open as descriptor {}",
+                hidden[0].thread, pid, host::comm_of(pid), hidden[0].file.number);
+  if (host::has_ended(pid))
     return Error::of(EOPNOTSUPP,
-                     "{} of its own, not shared with the first thread (unshare(CLONE_FILES)): CRIU "
-                     "dumps only the descriptors of the first thread",
-                     what);
-  }
-  const host::KfdState state = TRY(host_.kfd_state_of(pid));
-  const bool has_kfd = std::ranges::any_of(
-      files, [](const host::ProcessFile& file) { return file.node.kind == NodeKind::kKfd; });
-  if (has_kfd || (state.queues == 0 && state.vram == 0)) return {};
+                     "{}, and the first thread has ended: CRIU cannot dump such a process", what);
   return Error::of(EOPNOTSUPP,
-                   "process {} ({}) has {} queues and {} bytes of VRAM of /dev/kfd, but has closed "
-                   "it: such state cannot be carried; keep /dev/kfd open",
-                   pid, host::comm_of(pid), state.queues, state.vram);
+                   "{} of its own, not shared with the first thread (unshare(CLONE_FILES)): CRIU "
+                   "dumps only the descriptors of the first thread",
+                   what);
+}
+
+// State of /dev/kfd belongs to the memory of a process. When no file of it is open, CRIU has none
+// to dump and to restore: the process opens one again, for the time of the dump.
+Result<std::optional<int>> Tree::open_kfd_again(pid_t pid, std::vector<host::ProcessFile>& files) {
+  if (std::ranges::any_of(files, [](const auto& file) { return file.node.kind == NodeKind::kKfd; }))
+    return std::optional<int>();
+  const host::KfdState state = TRY(host_.kfd_state_of(pid));
+  if (!state.exists) return std::optional<int>();
+  auto refusal = [&](const Error& error) {
+    return Error::of(EOPNOTSUPP,
+                     "process {} ({}) has {} queues and {} bytes of VRAM of /dev/kfd, but has "
+                     "closed it, and cannot open it again for the dump: {}",
+                     pid, host::comm_of(pid), state.queues, state.vram, error.message());
+  };
+  auto opened = api_.has_series()
+                    ? host::open_in(pid, host_.kfd_path())
+                    : Error(EOPNOTSUPP, "the stock kernel interface does not show what it has");
+  // Without any file, and the right to open one, it can do nothing with other state.
+  const bool hidden = state.queues > 0 || state.vram > 0 || !files.empty();
+  if (!opened.ok() && !hidden) return std::optional<int>();
+  if (!opened.ok()) return refusal(opened.error());
+  opened_.emplace_back(pid, *opened);
+  const host::ProcessFile kfd{*opened, {NodeKind::kKfd, 0}};
+  const auto found = has_state(pid, kfd);
+  if (!found.ok()) return refusal(found.error());
+  if (!*found) {
+    close_opened(pid);
+    return std::optional<int>();
+  }
+  if (const pid_t sharer = TRY(host_.sharer_of_files(pid)))
+    return refusal(Error::of(EOPNOTSUPP, "process {} shares its descriptors", sharer));
+  files.push_back(kfd);
+  return std::optional(*opened);
+}
+
+// False: the process has opened /dev/kfd, but done nothing with it, such as amd-smi.
+Result<bool> Tree::has_state(pid_t pid, const host::ProcessFile& kfd) {
+  TakenFile taken = TRY(host_.take(pid, kfd));
+  const auto node = host_.classify(taken.get());
+  if (!node || node->kind != NodeKind::kKfd)
+    return Error::of(ENODEV, "its {} is another file", host_.kfd_path());
+  TRY(need_session({taken.get(), kernel::Node::Kind::kKfd}));
+  const PausedClient client = TRY(PausedClient::pause(
+      api_, session_.get(), kernel::Node::Kind::kKfd, std::move(taken), pid, interruption_));
+  const kernel::ProcessInfo& info = client.info();
+  if (info.num_bos + info.num_queues + info.num_events + info.num_svm_ranges > 0) return true;
+  const auto state = TRY(api_.checkpoint(client.node(), session_.get(), info));
+  return std::ranges::any_of(state.devices,
+                             [](const auto& device) { return device.drm_file.valid(); });
+}
+
+void Tree::close_opened(std::optional<pid_t> of) {
+  std::erase_if(opened_, [of](const auto& opened) {
+    if (of && *of != opened.first) return false;
+    const Status closed = host::close_in(opened.first, opened.second);
+    if (!closed.ok()) log_warning("{}", closed.error().message());
+    return true;
+  });
 }
 
 Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
@@ -194,6 +247,7 @@ Status Tree::check_paused() const {
 }
 
 void Tree::leave_to_session() {
+  close_opened();
   for (PausedClient& client : kfd_clients_) client.keep();
   for (OpenRender& render : renders_)
     if (render.paused) render.paused->keep();

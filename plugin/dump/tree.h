@@ -60,6 +60,8 @@ struct Member {
   uint32_t number;  // in its own pid namespace
   std::string comm;
   std::vector<host::ProcessVma> vmas;
+  // Of /dev/kfd, which is open for the time of the dump: a restore closes it.
+  std::optional<int> opened;
 };
 
 // An open /dev/kfd, which belongs to one process even if others have it open.
@@ -89,11 +91,15 @@ class Tree {
       : api_(api), host_(host), interruption_(interruption) {}
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
+  ~Tree() { close_opened(); }
 
   // Pauses all GPU files of the process, which must be frozen and traced by the caller.
   Status add(pid_t pid);
   // To be called after all processes were added: refuses files that could not be paused.
   Status check_paused() const;
+  // Closes what processes have open only for the dump, all or that one. To be called while they are
+  // still traced.
+  void close_opened(std::optional<pid_t> of = {});
   // From now on only the session keeps everything paused, until it is closed: this process traces
   // no other any more, and could not unpause.
   void leave_to_session();
@@ -121,7 +127,9 @@ class Tree {
   Result<OpenRender*> find_render(int fd, unsigned minor);
 
  private:
-  Status check_hidden_use(pid_t pid, std::span<const host::ProcessFile> files) const;
+  Status check_threads(pid_t pid) const;
+  Result<std::optional<int>> open_kfd_again(pid_t pid, std::vector<host::ProcessFile>& files);
+  Result<bool> has_state(pid_t pid, const host::ProcessFile& kfd);
   Status add_kfd(const Member& member, int descriptor, host::TakenFile file);
   Status add_render(const Member& member, unsigned minor, host::TakenFile file);
   Status pause(OpenRender& render, const Member& member);
@@ -136,6 +144,7 @@ class Tree {
   std::deque<Member> members_;
   std::deque<PausedClient> kfd_clients_;  // one for each owner
   std::vector<OpenKfd> kfd_files_;
+  std::vector<std::pair<pid_t, int>> opened_;
   std::deque<OpenRender> renders_;
 };
 

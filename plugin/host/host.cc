@@ -259,6 +259,7 @@ Result<KfdState> Host::kfd_state_of(pid_t pid) const {
     return result;
   const fs::path directory = fs::path(config_.kfd_processes) / std::to_string(pid);
   TRY(for_each_entry(directory, [&](const fs::path& path) {
+    result.exists = true;
     uint64_t bytes = 0;
     if (path.filename().string().starts_with("vram_") && std::ifstream(path) >> bytes)
       result.vram += bytes;
@@ -269,8 +270,17 @@ Result<KfdState> Host::kfd_state_of(pid_t pid) const {
 
 Result<bool> Host::uses_gpu(pid_t pid) const {
   if (!TRY(files_of(pid)).empty() || !TRY(vmas_of(pid)).empty()) return true;
-  const KfdState state = TRY(kfd_state_of(pid));
-  return state.queues > 0 || state.vram > 0 || !TRY(files_of_threads(pid)).empty();
+  return TRY(kfd_state_of(pid)).exists || !TRY(files_of_threads(pid)).empty();
+}
+
+Result<pid_t> Host::sharer_of_files(pid_t pid) const {
+  pid_t sharer = 0;
+  TRY(for_each_entry("/proc", [&](const fs::path& path) {
+    const pid_t other = atoi(path.filename().c_str());
+    if (other > 0 && other != pid && syscall(SYS_kcmp, pid, other, KCMP_FILES, 0, 0) == 0)
+      sharer = other;
+  }));
+  return sharer;
 }
 
 Result<std::vector<int>> Host::special_files_of(pid_t pid) const {

@@ -58,6 +58,7 @@ struct ThreadFile {
 
 // What KFD reports in sysfs. It stays when /dev/kfd is closed, until the process ends.
 struct KfdState {
+  bool exists = false;  // the process has opened /dev/kfd once
   unsigned queues = 0;
   uint64_t vram = 0;  // bytes
 };
@@ -97,6 +98,7 @@ class Host {
  public:
   static Host create(Config config = {});
 
+  const std::string& kfd_path() const { return config_.kfd_path; }
   // Holds files by which processes of this machine coordinate.
   const std::string& run_directory() const { return config_.run_directory; }
   bool has_kfd() const { return kfd_device_.has_value(); }
@@ -136,8 +138,10 @@ class Host {
   Result<std::vector<ThreadFile>> files_of_threads(pid_t pid) const;
   // Nothing for a caller in another pid namespace than that of sysfs.
   Result<KfdState> kfd_state_of(pid_t pid) const;
-  // True if any of these, or a mapping, shows it.
+  // True if any of these, or a mapping, shows it. It may only have opened /dev/kfd once.
   Result<bool> uses_gpu(pid_t pid) const;
+  // Another process that has the same table of descriptors; 0: none.
+  Result<pid_t> sharer_of_files(pid_t pid) const;
   // Descriptors of GPU nodes, dma-bufs and anonymous files.
   Result<std::vector<int>> special_files_of(pid_t pid) const;
   Result<TakenFile> take(pid_t pid, const ProcessFile& file) const;

@@ -2,8 +2,13 @@
 #include "host/host.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -73,6 +78,20 @@ TEST_F(HostTest, FilesOfThreadsThatCannotBeComparedAreAnError) {
   };
   ASSERT_TRUE(testing_support::without({SYS_kcmp, 0, ENOSYS}, examine));
   EXPECT_EQ(code, ENOSYS);
+}
+
+TEST_F(HostTest, AProcessWithTheSameTableOfDescriptorsIsFound) {
+  const auto sharer_of_child = [&](unsigned long flags) {
+    const auto child = static_cast<pid_t>(syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0));
+    if (child == 0)
+      for (;;) pause();
+    const auto sharer = host_.sharer_of_files(child);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    return sharer.ok() ? *sharer : -1;
+  };
+  EXPECT_EQ(sharer_of_child(CLONE_FILES), getpid());
+  EXPECT_EQ(sharer_of_child(0), 0);
 }
 
 TEST_F(HostTest, ANodeOfAPartitionHasNoDriverAndIsOurs) {

@@ -223,6 +223,7 @@ Result<Process> decode_process(const Opened& from) {
   process.num_queues = message->num_queues;
   process.num_events = message->num_events;
   process.num_svm_ranges = message->num_svm_ranges;
+  if (message->has_opened) process.opened = message->opened;
   if (message->has_blob) process.blob = copy_of(message->blob);
   for (size_t i = 0; i < message->n_device; i++)
     process.devices.push_back(TRY(decode(*message->device[i], from)));

@@ -178,6 +178,7 @@ std::vector<std::byte> encode(const Process& process) {
   SET(message, num_queues, process.num_queues);
   SET(message, num_events, process.num_events);
   SET(message, num_svm_ranges, process.num_svm_ranges);
+  if (process.opened) SET(message, opened, *process.opened);
   return packed(message, amdgpu_criu__pb__process__get_packed_size, amdgpu_criu__pb__process__pack);
 }
 

@@ -56,6 +56,7 @@ struct Process {
   uint32_t num_queues = 0;
   uint32_t num_events = 0;
   uint32_t num_svm_ranges = 0;
+  std::optional<uint32_t> opened;  // descriptor of /dev/kfd that it had only for the dump
 };
 
 // The VM of a process on a GPU that it uses through /dev/kfd.

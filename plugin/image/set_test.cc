@@ -48,6 +48,7 @@ Process sample_process(const DumpId& id) {
   process.bos = {bo_of(0x11)};
   process.vmas = {{0x1000, 0x2000, 0x100000000, false, 0x22}};
   process.num_queues = 2;
+  process.opened = 7;
   return process;
 }
 
@@ -193,6 +194,7 @@ TEST_F(ImageSet, ReadsBackWhatWasWritten) {
   EXPECT_EQ(process.comm, "job");
   EXPECT_EQ(process.blob, expected.blob);
   EXPECT_EQ(process.num_queues, 2u);
+  EXPECT_EQ(process.opened, 7u);
   ASSERT_EQ(process.devices.size(), 1u);
   EXPECT_EQ(process.devices[0].actual_gpu_id, 0x22u);
   EXPECT_TRUE(process.devices[0].has_vm);

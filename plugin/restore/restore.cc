@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/statistics.h"
 #include "host/missing_memory.h"
+#include "host/remote.h"
 #include "restore/orphans.h"
 
 namespace amdgpu_criu::restore {
@@ -480,6 +481,7 @@ Result<bool> Restore::resume(pid_t pid) {
     const Fd kfd = TRY(env_.host.open_kfd());
     const Fd session = TRY(env_.store.get(shared_.session_id()));
     TRY(env_.api.resume(kernel::kfd_node(kfd), session.get(), pid));
+    if (process.opened) TRY(host::close_in(pid, static_cast<int>(*process.opened)));
     mine = true;
   }
   if (not_resumed_.erase(number) && not_resumed_.empty()) end();

@@ -77,7 +77,7 @@ class FakeApi : public kernel::Api {
         .pid = state_.pid,
         .num_devices = static_cast<uint32_t>(state_.devices.size()),
         .num_bos = static_cast<uint32_t>(state_.bos.size()),
-        .num_queues = 1,
+        .num_queues = state_.devices.empty() ? 0u : 1u,
         .blob_size = state_.announced_blob_size ? state_.announced_blob_size : state_.blob.size()};
   }
 

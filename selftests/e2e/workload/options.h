@@ -25,6 +25,7 @@ struct Options {
   uint64_t heap_mib = 0;     // ordinary memory
   uint64_t seed = 1;         // of random choices
   unsigned queues = 4;       // at most
+  bool keep_render = false;  // do not close render nodes
   uint64_t operations = 60;  // chosen at random
   bool plain = false;        // the data is in ordinary memory
   bool held = false;         // a step ends with a kernel that runs until a verdict is requested

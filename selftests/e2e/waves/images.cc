@@ -2,6 +2,7 @@
 #include "waves/images.h"
 
 #include <fcntl.h>
+#include <linux/kfd_ioctl.h>
 
 #include <cstring>
 #include <span>
@@ -120,7 +121,9 @@ Result<std::vector<SavedXcc>> read_queue(std::span<std::byte> payload, size_t fi
   const auto record = load<QueueRecord>(payload, 0);
   const auto tail = payload.subspan(fixed_size);
   std::vector<SavedXcc> xccs;
-  if (!record.ctl_stack_size) return xccs;  // SDMA
+  const bool computes =
+      record.type == KFD_IOC_QUEUE_TYPE_COMPUTE || record.type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
+  if (!computes || !record.ctl_stack_size) return xccs;
   if (record.mqd_size < kMqdBytes || tail.size() < size_t{record.mqd_size} + record.mqd_stack_size)
     return Error(EBADMSG, "a queue's MQD is too short");
   for (unsigned xcc = 0; xcc < record.mqd_size / kMqdBytes; ++xcc)

@@ -4,7 +4,7 @@
 
     ask.py [options] --log FILE ADDRESS:PORT
 
-Each request has a number, which its prompt depends on, and wants the most probable tokens. All requests
+Each request has a number, which its prompt depends on, and asks for the most probable tokens. All requests
 are sent before the first one is answered. Answers are streamed; the log has a line "TIME REQUEST TOKEN"
 for each token, as it arrives. Exit code 1: an answer is missing, incomplete, or not the expected one.
 """

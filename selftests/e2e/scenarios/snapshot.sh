@@ -4,6 +4,24 @@
 
 SERVER_STEPS=10 # that a server does until it is ready
 
+# A client in a network of its own, and the machine's address in it.
+CLIENT_NETWORK=client
+MACHINE_ADDRESS=10.214.0.1
+
+make_client_network() {
+  CLEANERS+=(remove_client_network)
+  ip netns add $CLIENT_NETWORK || fail "cannot make a network namespace"
+  ip -batch - <<-LINES || fail "cannot make a network for the client"
+	link add to-client type veth peer name eth0 netns $CLIENT_NETWORK
+	address add $MACHINE_ADDRESS/30 dev to-client
+	link set to-client up
+	LINES
+  ip -n $CLIENT_NETWORK address add 10.214.0.2/30 dev eth0
+  ip -n $CLIENT_NETWORK link set eth0 up
+}
+remove_client_network() { ip netns delete $CLIENT_NETWORK; }
+in_client_network() { ip netns exec $CLIENT_NETWORK "$@"; }
+
 # snapshot COMMAND OPTIONS...: standard output is DIR/COMMAND.out, standard error DIR/COMMAND.log
 snapshot() {
   local command=$1

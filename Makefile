@@ -14,6 +14,7 @@ help:
 	@echo 'make demo-train  the same with a training run, and a plot of its loss; ASIC=NAME, too'
 	@echo 'make demo-llm  the same with a language model of llama.cpp (10 GB more of disk);'
 	@echo '               ASIC=NAME: mi210 or navi31'
+	@echo 'make demo-serve  snapshots and replicas of llama-server, with a picture (the disk of demo-llm)'
 	@echo 'make check     run every test; the last line counts passed and failed tests'
 	@echo 'make vm        open a shell in the guest with software GPUs'
 	@echo
@@ -42,8 +43,8 @@ help:
 	@echo 'make deb-source  the source package of these: build/deb-source'
 	@echo 'make clean     remove what was built, keep the lab; make distclean: remove the lab too'
 
-.PHONY: demo demo-llm demo-train vm
-demo demo-llm demo-train vm: lab module host
+.PHONY: demo demo-llm demo-serve demo-train vm
+demo demo-llm demo-serve demo-train vm: lab module host
 demo:
 	@scripts/demo $(ARGS)
 demo-train:
@@ -51,6 +52,9 @@ demo-train:
 demo-llm:
 	@scripts/rocm
 	@scripts/demo-llm
+demo-serve:
+	@scripts/rocm
+	@scripts/demo-serve
 vm:
 	@selftests/vm/run --base $(BASE) $(or $(ARGS),--gpus 1)
 

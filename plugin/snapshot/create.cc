@@ -17,6 +17,7 @@
 #include "snapshot/report.h"
 #include "snapshot/server.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/verdict.h"
 #include "tool/stack.h"
 
 namespace amdgpu_criu::snapshot {
@@ -87,6 +88,7 @@ class Creation {
     if (!status.ok()) {
       continue_server();
       std::error_code error;
+      fs::remove(fs::path(directory_) / kManifest, error);
       fs::remove_all(fs::path(directory_) / kImages, error);
       report_.say("no snapshot; process {} runs on", pid_);
     }
@@ -101,7 +103,9 @@ class Creation {
   void choose_options(CriuCommand& criu);
   Result<CriuCommand> choose_command();
   Status dump();
+  Result<int> run_criu(CriuCommand criu);
   Status complete();
+  Status write_down();
   Status call_hook(const std::string& hook, const char* result) const;
   Probe probe() const;
   void continue_server() const {
@@ -114,6 +118,8 @@ class Creation {
   bool criu_leaves_it_running() const {
     return options_.leave_running && options_.tcp == "established";
   }
+  // Connections are held by CRIU, and only CRIU can give them back.
+  bool criu_ends_it() const { return !options_.leave_running && options_.tcp == "established"; }
 
   const CreateOptions& options_;
   const std::string directory_;
@@ -121,6 +127,9 @@ class Creation {
   std::optional<Child> started_;
   Manifest manifest_;
   Report report_;
+  std::optional<Verdict> verdict_;   // if CRIU ends the server
+  std::optional<Status> completed_;  // once CRIU has saved the server
+  double dump_begin_ = 0;
 };
 
 Status Creation::start() {
@@ -156,10 +165,8 @@ Status Creation::call_hook(const std::string& hook, const char* result) const {
 Status Creation::make() {
   TRY(call_hook(options_.before, nullptr));
   const Status dumped = dump();
-  const Status after = call_hook(options_.after, dumped.ok() ? "ok" : "failed");
+  if (!dumped.ok() && !completed_) (void)call_hook(options_.after, "failed");
   TRY(dumped);
-  TRY(after);
-  TRY(complete());
   if (!options_.leave_running) end_server();
   return {};
 }
@@ -171,10 +178,13 @@ void Creation::choose_options(CriuCommand& criu) {
   criu.add("-o", kDumpLog);
   criu.add("-v4", "", "a log that explains a failure");
   if (!options_.criu.libdir.empty()) criu.add("-L", options_.criu.libdir);
+  constexpr char kEnds[] = "the server ends only when the snapshot is complete";
   if (criu_leaves_it_running())
     criu.add("--leave-running", "", "the server keeps its connections");
+  else if (verdict_)
+    criu.add("--action-script", verdict_->script(), kEnds);
   else
-    criu.add("--leave-stopped", "", "the server ends only when the snapshot is complete");
+    criu.add("--leave-stopped", "", kEnds);
   if (options_.tcp == "close") {
     criu.add("--tcp-close", "", "connections are closed in replicas; see --tcp");
     criu.add("--skip-in-flight", "", "so are those that nobody has accepted");
@@ -191,6 +201,7 @@ void Creation::choose_options(CriuCommand& criu) {
 // Examines the server, and prints the command and the reasons for its options.
 Result<CriuCommand> Creation::choose_command() {
   manifest_.server = TRY(examine_server(pid_));
+  if (criu_ends_it()) verdict_ = TRY(Verdict::create());
   CriuCommand criu(options_.criu.program, "dump");
   choose_options(criu);
   criu.override_with(options_.criu.words);
@@ -201,27 +212,44 @@ Result<CriuCommand> Creation::choose_command() {
 }
 
 Status Creation::dump() {
-  CriuCommand criu = TRY(choose_command());
+  const CriuCommand criu = TRY(choose_command());
+  const int status = TRY(run_criu(criu));
+  if (completed_ && !completed_->ok()) return std::move(*completed_);
+  if (status != 0)
+    return Error::of(ECHILD, "criu dump ended with status {}: {}", status,
+                     last_error(directory_ + "/" + kDumpLog));
+  if (options_.leave_running) continue_server();
+  if (!completed_) completed_ = complete();
+  return std::move(*completed_);
+}
+
+Result<int> Creation::run_criu(CriuCommand criu) {
   auto status_lines = TRY(StatusPipe::create());
   criu.set("STATUS_FD", formatted("{}", status_lines.writing_end()));
-  const double begin = report_.seconds();
+  dump_begin_ = report_.seconds();
   // Of the connections' network namespace, which is then none that CRIU dumps.
   Child child = TRY(Child::start(criu.program(), [&]() -> Status {
     TRY(status_lines.keep_in_child());
     return enter_network_of(pid_);
   }));
   status_lines.close_writing_end();
-  const int status = TRY(child.wait({}, [&] { status_lines.read(report_, ""); }));
-  if (status != 0)
-    return Error::of(ECHILD, "criu dump ended with status {}: {}", status,
-                     last_error(directory_ + "/" + kDumpLog));
-  manifest_.dump_seconds = report_.seconds() - begin;
-  report_.say("criu dump took {:.2f} s", manifest_.dump_seconds);
-  if (options_.leave_running) continue_server();
-  return {};
+  return child.wait({}, [&] {
+    status_lines.read(report_, "");
+    if (!verdict_ || !verdict_->is_asked_for()) return;
+    completed_ = complete();
+    verdict_->give(completed_->ok());
+  });
 }
 
+// When everything is saved.
 Status Creation::complete() {
+  manifest_.dump_seconds = report_.seconds() - dump_begin_;
+  report_.say("criu dump took {:.2f} s", manifest_.dump_seconds);
+  TRY(call_hook(options_.after, "ok"));
+  return write_down();
+}
+
+Status Creation::write_down() {
   utsname name{};
   uname(&name);
   manifest_.created = utc_now();

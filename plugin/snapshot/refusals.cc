@@ -102,7 +102,8 @@ std::string last_error(const std::string& log) {
   std::ifstream file(log);
   std::string result = "see " + log;
   for (std::string line; std::getline(file, line);)
-    if (const size_t at = line.find("Error"); at != line.npos) result = line.substr(at);
+    if (const size_t at = line.find("Error"); at != line.npos && !line.ends_with("FAILED."))
+      result = line.substr(at);
   return result;
 }
 

@@ -16,7 +16,7 @@ namespace amdgpu_criu::snapshot {
 Status refuse_criu(const CriuOptions& options);
 // "4.2"; empty: there is none.
 std::string version_of(const CriuOptions& options);
-// The last line of CRIU's log that has an error.
+// The last line of CRIU's log that has an error, before the one that says that all has failed.
 std::string last_error(const std::string& log);
 
 struct MachineGpu {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "snapshot/criu_command.h"
 #include "snapshot/network.h"
 #include "snapshot/refusals.h"
+#include "snapshot/verdict.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::snapshot {
@@ -208,6 +210,29 @@ TEST(Program, EndsWithItsStatusOrSignal) {
   const Status status = run(Program::shell("exit 3"));
   EXPECT_EQ(status.error().message(), "/bin/sh -c 'exit 3' ended with status 3");
 }
+
+// The status of the action script, as criu would run it.
+int status_of_script(const char* action, std::optional<bool> is_good) {
+  std::optional<Verdict> verdict = std::move(*Verdict::create());
+  Child child = *Child::start({{verdict->script()}, {{"CRTOOLS_SCRIPT_ACTION", action}}}, [] {
+    return close_range(3, ~0u, 0) == 0 ? Status() : Status(Error(errno, ""));
+  });
+  return *child.wait({}, [&] {
+    if (!verdict || !verdict->is_asked_for()) return;
+    if (is_good)
+      verdict->give(*is_good);
+    else
+      verdict.reset();
+  });
+}
+
+TEST(Verdict, IsGivenAfterTheDump) {
+  EXPECT_EQ(status_of_script("pre-dump", {}), 0);
+  EXPECT_EQ(status_of_script("post-dump", true), 0);
+  EXPECT_EQ(status_of_script("post-dump", false), 1);
+}
+
+TEST(Verdict, IsNoIfThisCommandIsKilled) { EXPECT_EQ(status_of_script("post-dump", {}), 1); }
 
 }  // namespace
 }  // namespace amdgpu_criu::snapshot

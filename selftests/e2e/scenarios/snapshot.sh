@@ -178,3 +178,82 @@ scenario_snapshot_replicas() {
 }
 
 no_veth() { ! ip -o link | grep -q ' criu[0-9]*@'; }
+
+# write_counter: the program DIR/counter counts for everybody who connects, a line for each number
+write_counter() {
+  cat >"$DIR/counter" <<'END'
+#!/usr/bin/python3
+import socket, threading, time
+
+def count(connection):
+    number = 0
+    while True:
+        connection.sendall(b"%d\n" % number)
+        number += 1
+        time.sleep(0.02)
+
+with socket.create_server(("", 8080)) as server:
+    while True:
+        threading.Thread(target=count, args=server.accept()[:1], daemon=True).start()
+END
+  chmod +x "$DIR/counter"
+}
+
+is_listening() { grep -q ':1F90 00000000:0000 0A' /proc/net/tcp; } # on port 8080
+
+counted() { wc -l <"$DIR/counted"; }
+has_counted() { [ "$(counted)" -ge "$1" ]; }
+
+# connect_client: the client of the counter, in a network of its own, writes what it gets to DIR/counted
+connect_client() {
+  : >"$DIR/counted"
+  in_client_network bash -c "exec 3<>/dev/tcp/$MACHINE_ADDRESS/8080; exec cat <&3" >"$DIR/counted" &
+  CLIENT=$!
+  PIDS+=("$CLIENT")
+  disown "$CLIENT"
+}
+
+# counting_goes_on WHAT: on the same connection, without a gap
+counting_goes_on() {
+  local before
+  before=$(counted)
+  wait_until 20 has_counted $((before + 20)) || fail "$1: the client gets nothing after $before"
+  alive "$CLIENT" || fail "$1: the client has lost its connection"
+  awk '$1 != NR - 1 { exit 1 }' "$DIR/counted" || fail "$1: numbers are missing"
+}
+
+# save_counting NAME OPTIONS...: while it counts
+save_counting() {
+  snapshot create "$DIR/$1" --pid "$PID" --tcp established --libdir "$PLUGIN_DIR" --criu "$CRIU" "${@:2}"
+}
+
+# A client gets a stream while the server is saved, ends and is restored: its connection continues.
+scenario_snapshot_stream() {
+  need_gpus 1
+  need_plugin
+  write_counter
+  make_client_network
+  first_pid_of_scenario
+  setsid sh -c "$PAYLOAD/bin/gpu_chain & exec $DIR/counter" </dev/null >"$DIR/workload.log" 2>&1 &
+  PID=$! LOG=$DIR/workload.log
+  PIDS+=("$PID")
+  disown "$PID"
+  first_steps $SERVER_STEPS
+  PIDS+=("$(pgrep -P "$PID")")
+  wait_until 60 is_listening || fail "the server does not listen"
+  connect_client
+  wait_until 20 has_counted 20 || fail "the server does not count"
+  ! save_counting failed --after false || fail "create succeeds although a hook fails"
+  counting_goes_on "after a failed create"
+  save_counting running --leave-running || fail "create --leave-running: $(<"$DIR/create.log")"
+  counting_goes_on "after a snapshot that leaves it running"
+  save_counting server || fail "create: $(<"$DIR/create.log"); $(grep Error "$DIR/server/dump.log")"
+  STEP_BEFORE=$(last_step)
+  refused "1 TCP connections can continue in one replica only" --network none
+  restore_snapshot server || fail "restore: $(<"$DIR/restore.log")"
+  counting_goes_on "after the restore"
+  PID=$(pgrep -P "${REPLICAS[0]}") LOG=$DIR/replicas/1/server.log
+  goes_on "$STEP_BEFORE" "the restored server"
+  grep -h 'criu dump\|criu restore\|--tcp' "$DIR/create.log" "$DIR/restore.log"
+  echo "CRIU $("$CRIU" --version | sed -n 's/^Version: //p'): $(counted) numbers without a gap"
+}

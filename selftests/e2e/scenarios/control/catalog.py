@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "parallel": (
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
         "parallel_namespaces", "replicas", "neighbour_pids"),
-    "snapshots": ("snapshot", "snapshot_replicas"),
+    "snapshots": ("snapshot", "snapshot_replicas", "snapshot_stream"),
     "faults": ("faults_dump", "faults_restore", "faults_signals"),
     "commit": ("commit_point", "post_dump_fails", "attached", "restore_bounded", "service",
                "neighbour_plugin"),
@@ -124,7 +124,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("container_users_runc", "container_criu_4_3", "container_podman"),
     ("parallel_off", "parallel_namespaces", "replicas", "neighbour_pids", "parallel_criu_4_1_1",
      "parallel_criu_4_3"),
-    ("snapshot", "snapshot_replicas"),
+    ("snapshot", "snapshot_replicas", "snapshot_stream"),
     ("faults_dump", "faults_restore", "faults_signals"),
     ("post_dump_fails", "attached", "neighbour_plugin"),
     ("restore_bounded", "service"),

@@ -34,8 +34,9 @@ Error missing_images() {
                "none of its images (amdgpu-*.img): copy them there, too");
 }
 
-Result<std::optional<FoundImages>> find_ours(const Parts& parts, const host::Host& host) {
-  FoundImages source{TRY(image::Set::load(TRY(image_directory()))), nullptr};
+Result<std::optional<FoundImages>> find_ours(const Parts& parts, const host::Host& host,
+                                             const Key& key) {
+  FoundImages source{TRY(image::Set::load({TRY(image_directory()), key})), nullptr};
   if (source.images.empty()) return missing_images();
   if (stock::is_stock(source.images)) {
     log_info("the images were made through the stock kernel interface, which restores them");
@@ -46,6 +47,11 @@ Result<std::optional<FoundImages>> find_ours(const Parts& parts, const host::Hos
 
 Result<std::optional<FoundImages>> find_foreign(const Parts& parts, const host::Host& host,
                                                 const options::Options& options) {
+  if (options.key)
+    return Error(
+        EKEYREJECTED,
+        "there is a key (option key-file), but the images are of CRIU's own amdgpu plugin, "
+        "which encrypts nothing");
   foreign::Images images = TRY(foreign::read(TRY(image_directory())));
   if (images.kfds.empty() && images.renders.empty()) return missing_images();
   log_warning(
@@ -73,7 +79,7 @@ std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host:
 
 Result<std::optional<FoundImages>> find_source(const Parts& parts, const host::Host& host,
                                                const options::Options& options) {
-  if (required_by_images()) return find_ours(parts, host);
+  if (required_by_images()) return find_ours(parts, host, options.key);
   if (foreign_required_by_images()) return find_foreign(parts, host, options);
   return std::optional<FoundImages>();
 }

@@ -384,21 +384,21 @@ Status Dump::save_objects() {
 }
 
 // Waits until another process has done it.
-Status Dump::write(const std::function<Status(int directory)>& work) {
-  const int directory = TRY(env_.image_directory());
+Status Dump::write(const std::function<Status(const image::Directory& directory)>& work) {
+  const image::Directory directory = TRY(env_.images());
   BoundedWork writer(interruption_, kSaves);
   TRY(writer.start([&](const Background::Fail& fail) {
     if (const Status status = work(directory); !status.ok()) fail(status.error());
   }));
   const Status status = writer.finish();
   if (!writer.give_up()) disk_answers_ = false;
-  return with_room(status, directory);
+  return with_room(status, directory.fd);
 }
 
 Status Dump::write_metadata() {
   has_written_ = !processes_.empty() || !renders_.empty();
   if (!has_written_) return {};
-  return write([this](int directory) -> Status {
+  return write([this](const image::Directory& directory) -> Status {
     for (const image::Process& process : processes_)
       TRY(image::write_metadata_file(directory, image::process_file_name(process.index),
                                      image::Kind::kProcess, image::encode(process)));
@@ -490,7 +490,7 @@ Status Dump::write_file(int fd, uint32_t id, FileKind what) {
   const uint32_t kept = flags & (O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME);
   has_written_ = true;
   const image::File file{id_, id, kept, std::move(what)};
-  return write([&](int directory) {
+  return write([&](const image::Directory& directory) {
     return image::write_metadata_file(directory, image::file_file_name(id), image::Kind::kFile,
                                       image::encode(file));
   });

@@ -91,7 +91,7 @@ class Dump {
   // Adds all objects to saver_.
   Status add_objects();
   Status save_objects();
-  Status write(const std::function<Status(int directory)>& work);
+  Status write(const std::function<Status(const image::Directory& directory)>& work);
   Status write_metadata();
   void write_statistics() const;
 

@@ -5,14 +5,14 @@
 
 namespace amdgpu_criu::dump {
 
-Result<Earlier> Earlier::load(int directory) {
+Result<Earlier> Earlier::load(const image::Directory& directory) {
   Earlier earlier;
-  auto parent = Fd::openat(directory, image::kParent, O_RDONLY | O_DIRECTORY);
+  auto parent = Fd::openat(directory.fd, image::kParent, O_RDONLY | O_DIRECTORY);
   if (!parent.ok()) {
     if (parent.error().code() == ENOENT) return earlier;
     return std::move(parent).error().within("the earlier dump");
   }
-  auto files = image::load_contents(parent->get());
+  auto files = image::load_contents({parent->get(), directory.key});
   if (!files.ok()) return Error(files.error()).within("the earlier dump");
   earlier.has_contents_ = !files->empty();
   // A chunk of a large dump is in memory once.

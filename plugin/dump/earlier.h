@@ -12,7 +12,7 @@ class Earlier {
  public:
   // From the directory that the link "parent" (CRIU's --prev-images-dir) points to. Empty if there
   // is none, or if it has no hashes.
-  static Result<Earlier> load(int directory);
+  static Result<Earlier> load(const image::Directory& directory);
   // True if there is an earlier dump of GPU memory. amdgpu-criu pre-dump makes one, criu pre-dump
   // does not.
   bool has_contents() const { return has_contents_; }

@@ -24,7 +24,7 @@ void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
 }
 
 // An earlier dump that cannot be used costs space, but does not fail the dump.
-void ObjectSaver::load_earlier(int directory) {
+void ObjectSaver::load_earlier(const image::Directory& directory) {
   if (earlier_) return;
   auto loaded = Earlier::load(directory);
   if (!loaded.ok()) {
@@ -46,7 +46,7 @@ void ObjectSaver::load_earlier(int directory) {
 Status ObjectSaver::start() {
   if (pending_.empty()) return {};
   TRY(check_indexes());
-  const int directory = TRY(env_.image_directory());
+  const image::Directory directory = TRY(env_.images());
   load_earlier(directory);
   shared_counts_ =
       TRY(Mapping::map(sizeof(SaveCounts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
@@ -68,11 +68,11 @@ Status ObjectSaver::finish() {
 Status ObjectSaver::finish_if_possible() { return writer_.is_finished() ? finish() : Status(); }
 
 // The first error ends the process.
-void ObjectSaver::save(int directory, const OnError& on_error) {
+void ObjectSaver::save(const image::Directory& directory, const OnError& on_error) {
   uint64_t bytes = 0;
   for (const auto& [gpu_id, batch] : pending_) bytes += bytes_of(batch);
   const auto check = [&](const Status& status) {
-    if (!status.ok()) on_error(with_room(status.error(), directory, bytes));
+    if (!status.ok()) on_error(with_room(status.error(), directory.fd, bytes));
   };
   std::vector<Outcome> outcomes(pending_.size());
   check(open_files(directory, bytes, outcomes));
@@ -168,11 +168,11 @@ uint64_t ObjectSaver::bytes_of(const Batch& batch) {
 
 // Before anything is copied: a copy of all memory takes long. How much will be compressed or left
 // out is not known yet.
-Status ObjectSaver::open_files(int directory, uint64_t bytes,
+Status ObjectSaver::open_files(const image::Directory& directory, uint64_t bytes,
                                std::vector<Outcome>& outcomes) const {
   const bool plain =
       env_.options.compression.encoding == pipeline::Encoding::kPlain && !find_earlier();
-  if (plain) TRY(check_room(directory, bytes));
+  if (plain) TRY(check_room(directory.fd, bytes));
   size_t number = 0;
   for (const auto& [gpu_id, batch] : pending_) {
     auto& writer = outcomes[number++].writer;

@@ -27,6 +27,10 @@ struct DumpContext {
   Result<int> (*image_directory)();
   // CRIU calls a hook after its own part of a dump: contents can be saved until then.
   bool has_late_hook = false;
+
+  Result<image::Directory> images() const {
+    return image::Directory{TRY(image_directory()), options.key};
+  }
 };
 
 // For messages.
@@ -74,11 +78,12 @@ class ObjectSaver {
   };
   // In the process of start().
   using OnError = std::function<void(const Error&)>;
-  void save(int directory, const OnError& on_error);
-  void load_earlier(int directory);
+  void save(const image::Directory& directory, const OnError& on_error);
+  void load_earlier(const image::Directory& directory);
   Status check_index(const Batch& batch) const;
   static void log_saved(const Batch& batch, const Outcome& outcome);
-  Status open_files(int directory, uint64_t bytes, std::vector<Outcome>& outcomes) const;
+  Status open_files(const image::Directory& directory, uint64_t bytes,
+                    std::vector<Outcome>& outcomes) const;
   Status save(const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);

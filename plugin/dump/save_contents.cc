@@ -235,7 +235,7 @@ class Saver {
         part.chunk = *earlier;
         return;
       }
-    part.chunk.sum = image::checksum(bytes);
+    if (!to_.cipher()) part.chunk.sum = image::checksum(bytes);
     part.stored = bytes;
     if (room.empty()) return;
     if (const auto size = codec.compress(options_.compression, bytes, room)) {
@@ -250,6 +250,9 @@ class Saver {
     {
       const pipeline::Stopwatch watch(saved_.counts.times.bytes);
       TRY(workers_.wait(slot.batch));
+      for (Part& part : slot.chunks)
+        if (!part.stored.empty()) part.chunk.offset = to_.reserve(part.stored.size());
+      if (to_.cipher()) TRY(encrypt(slot));
     }
     pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
     for (const Part& part : slot.chunks) place(part, request);
@@ -263,13 +266,22 @@ class Saver {
     return {};
   }
 
+  // Chunks have their places, on which the encrypted bytes depend.
+  Status encrypt(Slot& slot) {
+    workers_.start(slot.batch, slot.chunks.size(), [&](size_t i, pipeline::Codec&) {
+      Part& part = slot.chunks[i];
+      if (!part.stored.empty())
+        part.chunk.sum = to_.cipher()->encrypt(part.chunk.offset, part.stored);
+    });
+    return workers_.wait(slot.batch);
+  }
+
   // Adds the chunk to the index, and the bytes that must be written to the request.
   void place(const Part& part, pipeline::IoRequest& request) {
     image::Object& object = saved_.objects[part.object];
     image::Chunk chunk = part.chunk;
     saved_.counts.bytes += part.size;
     if (!part.stored.empty()) {
-      chunk.offset = to_.reserve(part.stored.size());
       saved_.counts.stored_bytes += part.stored.size();
       if (request.parts.empty()) request.offset = chunk.offset;
       request.add(part.stored);

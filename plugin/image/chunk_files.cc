@@ -10,7 +10,7 @@ namespace amdgpu_criu::image {
 
 using pipeline::Encoding;
 
-Result<ChunkFiles> ChunkFiles::open(int directory, const Set::ContentsFile& file) {
+Result<ChunkFiles> ChunkFiles::open(const Directory& directory, const Set::ContentsFile& file) {
   ChunkFiles files;
   files.files_.push_back(TRY(file.open(directory)));
   TRY(files.open_sources(directory, file));
@@ -18,7 +18,7 @@ Result<ChunkFiles> ChunkFiles::open(int directory, const Set::ContentsFile& file
   return files;
 }
 
-Status ChunkFiles::open_sources(int directory, const Set::ContentsFile& file) {
+Status ChunkFiles::open_sources(const Directory& directory, const Set::ContentsFile& file) {
   for (const Source& source : file.contents.sources) {
     const std::string path = path_of(source);
     auto opened = open_data(directory, path, Kind::kContents);
@@ -80,6 +80,20 @@ Error ChunkFiles::damaged(const Object& object, const Chunk& chunk, const std::s
                    of(chunk).name, object.object_id, chunk.offset, chunk.stored(), why);
 }
 
+Status ChunkFiles::decrypt(const Object& object, const Chunk& chunk,
+                           std::span<std::byte> stored) const {
+  const auto& cipher = of(chunk).cipher;
+  if (!cipher) return {};
+  const Status status = cipher->decrypt(chunk.offset, stored, chunk.sum);
+  if (!status.ok()) return damaged(object, chunk, status.error().message());
+  return {};
+}
+
+Status ChunkFiles::check(const Object& object, const Chunk& chunk, Bytes plain) const {
+  if (of(chunk).cipher || checksum(plain) == chunk.sum) return {};
+  return damaged(object, chunk, "checksum does not match");
+}
+
 Status ChunkFiles::verify(const Object& object, const std::function<void(uint64_t)>& done) const {
   ChunkReader reader;
   for (const Chunk& chunk : object.chunks) {
@@ -89,11 +103,13 @@ Status ChunkFiles::verify(const Object& object, const std::function<void(uint64_
   return {};
 }
 
-Result<Bytes> ChunkReader::read(const ChunkFiles& files, const Object& object, const Chunk& chunk) {
+Result<std::span<std::byte>> ChunkReader::read(const ChunkFiles& files, const Object& object,
+                                               const Chunk& chunk) {
   stored_.clear();
-  if (chunk.encoding == Encoding::kZeros) return Bytes(stored_);
+  if (chunk.encoding == Encoding::kZeros) return std::span(stored_);
   stored_.resize(chunk.stored());
   TRY(files.of(chunk).read(chunk.offset, stored_));
+  TRY(files.decrypt(object, chunk, stored_));
   Bytes plain = stored_;
   if (chunk.encoding != Encoding::kPlain) {
     plain_.resize(chunk.size);
@@ -101,8 +117,8 @@ Result<Bytes> ChunkReader::read(const ChunkFiles& files, const Object& object, c
     if (!status.ok()) return files.damaged(object, chunk, status.error().message());
     plain = plain_;
   }
-  if (checksum(plain) != chunk.sum) return files.damaged(object, chunk, "checksum does not match");
-  return Bytes(stored_);
+  TRY(files.check(object, chunk, plain));
+  return std::span(stored_);
 }
 
 }  // namespace amdgpu_criu::image

@@ -14,7 +14,7 @@ namespace amdgpu_criu::image {
 class ChunkFiles {
  public:
   // Refuses a file that is missing or was replaced.
-  static Result<ChunkFiles> open(int directory, const Set::ContentsFile& file);
+  static Result<ChunkFiles> open(const Directory& directory, const Set::ContentsFile& file);
 
   // Reads go past the page cache, if the file system supports it and the files are not cached.
   void use_direct();
@@ -22,6 +22,10 @@ class ChunkFiles {
   const std::string* find_given_up_direct() const;
 
   const Opened& of(const Chunk& chunk) const { return files_[chunk.source]; }
+  // Decrypts a chunk of an encrypted file in place; others stay as they are.
+  Status decrypt(const Object& object, const Chunk& chunk, std::span<std::byte> stored) const;
+  // Compares the chunk's plain bytes with its checksum, unless its tag has proven them.
+  Status check(const Object& object, const Chunk& chunk, Bytes plain) const;
   // The error names file, object and chunk.
   Error damaged(const Object& object, const Chunk& chunk, const std::string& why) const;
 
@@ -32,7 +36,7 @@ class ChunkFiles {
 
  private:
   static bool is_cached(const Opened& file);
-  Status open_sources(int directory, const Set::ContentsFile& file);
+  Status open_sources(const Directory& directory, const Set::ContentsFile& file);
   Status check_places(const Set::ContentsFile& file) const;
 
   std::vector<Opened> files_;          // by Chunk::source
@@ -41,9 +45,10 @@ class ChunkFiles {
 
 class ChunkReader {
  public:
-  // Returns the chunk as it is in the file, until the next call, if its plain bytes have the right
-  // checksum. Zeros are in no file: the result is empty.
-  Result<Bytes> read(const ChunkFiles& files, const Object& object, const Chunk& chunk);
+  // Returns the chunk as it is in the file, but decrypted, until the next call, if its plain bytes
+  // are the right ones. Zeros are in no file: the result is empty.
+  Result<std::span<std::byte>> read(const ChunkFiles& files, const Object& object,
+                                    const Chunk& chunk);
 
  private:
   pipeline::Codec codec_;

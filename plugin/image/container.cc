@@ -84,16 +84,43 @@ uint64_t sum_of(const Header& header) {
   return short_checksum(bytes_of(header).first(offsetof(Header, sum)));
 }
 
-Header make_header(Kind kind, uint64_t offset, Bytes metadata) {
+// In an encrypted file before the metadata.
+struct Seal {
+  Salt salt{};
+  Sum tag{};
+};
+static_assert(sizeof(Seal) == 32);
+
+// What the tag of the metadata proves besides them.
+Bytes proven(const Header& header) {
+  return bytes_of(header).first(offsetof(Header, metadata_sum));
+}
+
+// Header and metadata as they are in a file.
+struct Ends {
   Header header{};
+  std::vector<std::byte> metadata;
+};
+
+Ends make_ends(Kind kind, uint64_t offset, Bytes metadata, const FileCipher* cipher) {
+  Ends ends;
+  Header& header = ends.header;
   memcpy(header.magic, kMagic, sizeof(kMagic));
-  header.format = kFormat;
+  header.format = cipher ? kEncryptedFormat : kFormat;
   header.kind = static_cast<uint32_t>(kind);
   header.metadata_offset = offset;
-  header.metadata_size = metadata.size();
-  header.metadata_sum = checksum(metadata);
+  header.metadata_size = metadata.size() + (cipher ? sizeof(Seal) : 0);
+  if (cipher) ends.metadata.resize(sizeof(Seal));
+  ends.metadata.insert(ends.metadata.end(), metadata.begin(), metadata.end());
+  if (cipher) {
+    Seal seal{cipher->salt(), {}};
+    seal.tag =
+        cipher->encrypt(offset, std::span(ends.metadata).subspan(sizeof(Seal)), proven(header));
+    memcpy(ends.metadata.data(), &seal, sizeof(seal));
+  }
+  header.metadata_sum = checksum(ends.metadata);
   header.sum = sum_of(header);
-  return header;
+  return ends;
 }
 
 Status write_at(const Fd& file, const std::string& name, uint64_t offset, Bytes bytes) {
@@ -120,12 +147,12 @@ Status check_header(const Header& header, const std::string& name, Kind kind, ui
     return bad(name, "is not an image of this plugin, or is damaged");
   if (header.sum != sum_of(header))
     return bad(name, "its header is damaged (checksum does not match)");
-  if (header.format != kFormat)
+  if (header.format < kFormat || header.format > kEncryptedFormat)
     return Error::of(EOPNOTSUPP,
                      "image {} is of format {}, which {} version of the plugin wrote; this one "
-                     "reads format {}",
+                     "reads formats {} and {}",
                      name, header.format, header.format < kFormat ? "an earlier" : "a later",
-                     kFormat);
+                     kFormat, kEncryptedFormat);
   if (header.kind != static_cast<uint32_t>(kind))
     return bad(name, "has another kind of contents than its name");
   if (header.reserved != 0) return bad(name, "has an unknown header field set");
@@ -138,6 +165,36 @@ Status check_header(const Header& header, const std::string& name, Kind kind, ui
     return bad(name, "its header is inconsistent");
   if (kind != Kind::kContents && header.metadata_offset != sizeof(Header))
     return bad(name, "its header is inconsistent");
+  if (header.format == kEncryptedFormat && header.metadata_size < sizeof(Seal))
+    return bad(name, "its header is inconsistent");
+  return {};
+}
+
+// Of a file with that header; none: it is not encrypted.
+Result<std::optional<FileCipher>> make_cipher(const Fd& file, const std::string& name,
+                                              const Header& header, const Key& key) {
+  if (header.format == kFormat) {
+    if (!key) return std::optional<FileCipher>();
+    return Error::of(EKEYREJECTED,
+                     "image {} is not encrypted, but there is a key: it is of another dump, or was "
+                     "replaced",
+                     name);
+  }
+  if (!key)
+    return Error::of(ENOKEY, "image {} is encrypted: name the key by option key-file", name);
+  Seal seal;
+  TRY(read_at(file, name, header.metadata_offset, std::as_writable_bytes(std::span(&seal, 1))));
+  return std::optional(TRY(FileCipher::create(key, seal.salt)));
+}
+
+// Replaces the metadata of an encrypted file by what was encrypted.
+Status decrypt_metadata(Opened& opened, const FileCipher& cipher, const Header& header) {
+  Seal seal;
+  memcpy(&seal, opened.metadata.data(), sizeof(seal));
+  opened.metadata.erase(opened.metadata.begin(), opened.metadata.begin() + sizeof(seal));
+  const Status status =
+      cipher.decrypt(header.metadata_offset, opened.metadata, seal.tag, proven(header));
+  if (!status.ok()) return Error(status.error()).within("image " + opened.name);
   return {};
 }
 
@@ -150,10 +207,10 @@ Status check_padding(const Fd& file, const std::string& name) {
 }
 
 Status check_size(const std::string& name, Bytes metadata) {
-  if (metadata.size() <= kMaxMetadata) return {};
+  if (metadata.size() <= kMaxMetadata - sizeof(Seal)) return {};
   return Error::of(EFBIG,
                    "image {} would have {} bytes of metadata, more than the {} that are read", name,
-                   metadata.size(), kMaxMetadata);
+                   metadata.size(), kMaxMetadata - sizeof(Seal));
 }
 
 Result<Fd> create_file(int directory, const std::string& name) {
@@ -165,26 +222,39 @@ Result<Fd> create_file(int directory, const std::string& name) {
 
 }  // namespace
 
-Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata) {
+namespace {
+
+Result<std::optional<FileCipher>> new_cipher(const Key& key) {
+  if (!key) return std::optional<FileCipher>();
+  return std::optional(TRY(FileCipher::create(key)));
+}
+
+}  // namespace
+
+Status write_metadata_file(const Directory& directory, const std::string& name, Kind kind,
+                           Bytes metadata) {
   TRY(check_size(name, metadata));
-  Fd file = TRY(create_file(directory, name));
-  const Header header = make_header(kind, sizeof(Header), metadata);
-  Status status = write_at(file, name, sizeof(Header), metadata);
-  if (status.ok()) status = write_at(file, name, 0, bytes_of(header));
+  const auto cipher = TRY(new_cipher(directory.key));
+  const Ends ends = make_ends(kind, sizeof(Header), metadata, cipher ? &*cipher : nullptr);
+  Fd file = TRY(create_file(directory.fd, name));
+  Status status = write_at(file, name, sizeof(Header), ends.metadata);
+  if (status.ok()) status = write_at(file, name, 0, bytes_of(ends.header));
   if (status.ok()) status = sync_and_close(file, name);
-  if (!status.ok()) unlinkat(directory, name.c_str(), 0);
+  if (!status.ok()) unlinkat(directory.fd, name.c_str(), 0);
   return status;
 }
 
-Result<ContentsWriter> ContentsWriter::create(int directory, const std::string& name) {
-  Fd file = TRY(create_file(directory, name));
-  return ContentsWriter(directory, name, std::move(file));
+Result<ContentsWriter> ContentsWriter::create(const Directory& directory, const std::string& name) {
+  auto cipher = TRY(new_cipher(directory.key));
+  Fd file = TRY(create_file(directory.fd, name));
+  return ContentsWriter(directory.fd, name, std::move(file), std::move(cipher));
 }
 
 ContentsWriter::ContentsWriter(ContentsWriter&& other) noexcept
     : directory_(other.directory_),
       name_(std::move(other.name_)),
       file_(std::move(other.file_)),
+      cipher_(std::move(other.cipher_)),
       end_(other.end_),
       finished_(std::exchange(other.finished_, true)) {}
 
@@ -208,14 +278,14 @@ Result<uint64_t> ContentsWriter::append(Bytes bytes) {
 
 Status ContentsWriter::finish(Bytes metadata) {
   TRY(check_size(name_, metadata));
-  const Header header = make_header(Kind::kContents, end_, metadata);
+  const Ends ends = make_ends(Kind::kContents, end_, metadata, cipher());
   // Metadata may end at any byte.
   (void)pipeline::set_direct(fd(), false);
   if (ftruncate(fd(), static_cast<off_t>(end_)) != 0)
     return Error::system("cannot truncate image {}", name_);
-  TRY(write_at(file_, name_, end_, metadata));
+  TRY(write_at(file_, name_, end_, ends.metadata));
   std::vector<std::byte> first_block(kDataStart);
-  memcpy(first_block.data(), &header, sizeof(header));
+  memcpy(first_block.data(), &ends.header, sizeof(ends.header));
   TRY(write_at(file_, name_, 0, first_block));
   TRY(sync_and_close(file_, name_));
   finished_ = true;
@@ -226,8 +296,15 @@ Status Opened::read(uint64_t offset, std::span<std::byte> to) const {
   return read_at(file, name, offset, to);
 }
 
-Result<Opened> open_data(int directory, const std::string& name, Kind kind) {
-  Fd file(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+namespace {
+
+struct Found {
+  Opened opened;
+  Header header{};
+};
+
+Result<Found> find(const Directory& directory, const std::string& name, Kind kind) {
+  Fd file(::openat(directory.fd, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return Error::system("cannot open image {}", name);
   struct stat status;
   if (fstat(file.get(), &status) != 0) return Error::system("cannot examine image {}", name);
@@ -238,22 +315,32 @@ Result<Opened> open_data(int directory, const std::string& name, Kind kind) {
   TRY(read_at(file, name, 0, std::as_writable_bytes(std::span(&header, 1))));
   TRY(check_header(header, name, kind, size));
   if (kind == Kind::kContents) TRY(check_padding(file, name));
-  return Opened{.name = name,
-                .file = std::move(file),
-                .data_end = header.metadata_offset,
-                .metadata_size = header.metadata_size,
-                .metadata_sum = header.metadata_sum,
-                .metadata = {},
-                .format = header.format};
+  auto cipher = TRY(make_cipher(file, name, header, directory.key));
+  return Found{Opened{.name = name,
+                      .file = std::move(file),
+                      .data_end = header.metadata_offset,
+                      .metadata_size = header.metadata_size,
+                      .metadata_sum = header.metadata_sum,
+                      .metadata = {},
+                      .format = header.format,
+                      .cipher = std::move(cipher)},
+               header};
 }
 
-Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
-  Opened opened = TRY(open_data(directory, name, kind));
+}  // namespace
+
+Result<Opened> open_data(const Directory& directory, const std::string& name, Kind kind) {
+  return std::move(TRY(find(directory, name, kind)).opened);
+}
+
+Result<Opened> open_file(const Directory& directory, const std::string& name, Kind kind) {
+  auto [opened, header] = TRY(find(directory, name, kind));
   opened.metadata.resize(opened.metadata_size);
   TRY(read_at(opened.file, name, opened.data_end, opened.metadata));
   if (checksum(opened.metadata) != opened.metadata_sum)
     return Error::of(EBADMSG, "image {}: its metadata is damaged (checksum does not match)", name);
-  return opened;
+  if (opened.cipher) TRY(decrypt_metadata(opened, *opened.cipher, header));
+  return std::move(opened);
 }
 
 }  // namespace amdgpu_criu::image

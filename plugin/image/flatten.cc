@@ -5,7 +5,7 @@
 
 namespace amdgpu_criu::image {
 
-Result<uint64_t> flatten(int from, const Set::ContentsFile& file, int to,
+Result<uint64_t> flatten(const Directory& from, const Set::ContentsFile& file, const Directory& to,
                          const std::function<void(uint64_t)>& done) {
   const auto files = TRY(ChunkFiles::open(from, file));
   auto writer = TRY(ContentsWriter::create(to, file.name));
@@ -16,7 +16,10 @@ Result<uint64_t> flatten(int from, const Set::ContentsFile& file, int to,
     for (Chunk& chunk : object.chunks) {
       done(chunk.size);
       if (chunk.encoding == pipeline::Encoding::kZeros) continue;
-      const uint64_t offset = TRY(writer.append(TRY(reader.read(files, object, chunk))));
+      const auto stored = TRY(reader.read(files, object, chunk));
+      if (const FileCipher* cipher = writer.cipher())
+        chunk.sum = cipher->encrypt(writer.end(), stored);
+      const uint64_t offset = TRY(writer.append(stored));
       if (chunk.source != 0) earlier_bytes += chunk.stored();
       chunk.source = 0;
       chunk.offset = offset;

@@ -109,7 +109,7 @@ struct Chunk {
   uint32_t size = 0;
   uint32_t compressed : 28 = 0;  // bytes in the file, padding included, if compressed
   pipeline::Encoding encoding : 4 = pipeline::Encoding::kPlain;
-  Sum sum{};  // of the plain bytes
+  Sum sum{};  // of the plain bytes; in an encrypted file, the tag of what is stored
 
   // Bytes in the file.
   uint32_t stored() const;

@@ -35,7 +35,9 @@ std::optional<Kind> kind_of(std::string_view name) {
   return std::nullopt;
 }
 
-Status check_file(int directory, const std::string& name) { return Set().add(directory, name); }
+Status check_file(const Directory& directory, const std::string& name) {
+  return Set().add(directory, name);
+}
 
 Result<std::vector<std::string>> list_files(int directory) {
   return list_names(directory, [](std::string_view name) { return kind_of(name).has_value(); });
@@ -48,7 +50,7 @@ Status remove_files(int directory) {
   return {};
 }
 
-Status Set::add(int directory, const std::string& name) {
+Status Set::add(const Directory& directory, const std::string& name) {
   const auto kind = kind_of(name);
   if (!kind) return bad(name, "is of an unknown kind");
   const Opened opened = TRY(open_file(directory, name, *kind));
@@ -79,9 +81,9 @@ Status Set::add(int directory, const std::string& name) {
   return bad(name, "is of an unknown kind");
 }
 
-Result<Set> Set::load(int directory) {
+Result<Set> Set::load(const Directory& directory) {
   Set set;
-  for (const std::string& name : TRY(list_files(directory))) TRY(set.add(directory, name));
+  for (const std::string& name : TRY(list_files(directory.fd))) TRY(set.add(directory, name));
   set.collect_gpus();
   TRY(set.check());
   TRY(set.check_sources(directory));
@@ -123,16 +125,16 @@ void Set::collect_gpus() {
   for (const ContentsFile& file : contents_) add(file.contents.gpu);
 }
 
-Result<std::vector<Set::ContentsFile>> load_contents(int directory) {
+Result<std::vector<Set::ContentsFile>> load_contents(const Directory& directory) {
   std::vector<Set::ContentsFile> result;
-  for (const std::string& name : TRY(list_files(directory)))
+  for (const std::string& name : TRY(list_files(directory.fd)))
     if (kind_of(name) == Kind::kContents)
       result.push_back(TRY(contents_file(TRY(open_file(directory, name, Kind::kContents)))));
   return result;
 }
 
 // Each of these is opened again when it is needed.
-Status Set::check_sources(int directory) const {
+Status Set::check_sources(const Directory& directory) const {
   for (const ContentsFile& file : contents_)
     if (!file.contents.sources.empty()) {
       TRY(ChunkFiles::open(directory, file));
@@ -142,7 +144,7 @@ Status Set::check_sources(int directory) const {
   return {};
 }
 
-Result<Opened> Set::ContentsFile::open(int directory) const {
+Result<Opened> Set::ContentsFile::open(const Directory& directory) const {
   Opened opened = TRY(open_data(directory, name, Kind::kContents));
   if (opened.metadata_sum != metadata_sum || opened.data_end != data_end)
     return bad(name, "was changed during the restore");

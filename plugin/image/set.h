@@ -15,7 +15,7 @@ namespace amdgpu_criu::image {
 // The kind of a file of this name; nullopt: it is not one of ours.
 std::optional<Kind> kind_of(std::string_view name);
 // Reads one file and checks that it is complete.
-Status check_file(int directory, const std::string& name);
+Status check_file(const Directory& directory, const std::string& name);
 // Names of this plugin's images in the directory.
 Result<std::vector<std::string>> list_files(int directory);
 // Removes all of them.
@@ -25,7 +25,7 @@ class Set {
  public:
   // Verifies header and metadata of every file, and that the files fit together. The chunks in
   // contents files are verified when they are read.
-  static Result<Set> load(int directory);
+  static Result<Set> load(const Directory& directory);
   // Makes a set of records that come from other images, with the same checks.
   static Result<Set> of(std::map<uint32_t, Process> processes, std::map<uint32_t, File> files);
 
@@ -38,7 +38,7 @@ class Set {
 
     uint64_t bytes() const { return data_end - kDataStart; }
     // Refuses a file that is not the one that was verified.
-    Result<Opened> open(int directory) const;
+    Result<Opened> open(const Directory& directory) const;
   };
 
   bool empty() const {
@@ -56,9 +56,9 @@ class Set {
   uint64_t contents_bytes(uint32_t gpu_id) const;
 
  private:
-  friend Status check_file(int directory, const std::string& name);
+  friend Status check_file(const Directory& directory, const std::string& name);
 
-  Status add(int directory, const std::string& name);
+  Status add(const Directory& directory, const std::string& name);
   void collect_gpus();
   // set_check.cc
   Status check() const;
@@ -67,7 +67,7 @@ class Set {
   Status check_renders() const;
   Status check_mappings() const;
   Status check_objects() const;
-  Status check_sources(int directory) const;
+  Status check_sources(const Directory& directory) const;
 
   uint32_t format_ = 0;
   std::map<uint32_t, Process> processes_;  // by index
@@ -78,6 +78,6 @@ class Set {
 };
 
 // The contents files alone, of an earlier dump.
-Result<std::vector<Set::ContentsFile>> load_contents(int directory);
+Result<std::vector<Set::ContentsFile>> load_contents(const Directory& directory);
 
 }  // namespace amdgpu_criu::image

@@ -267,14 +267,14 @@ TEST_F(ImageSet, AFileOfAnotherDumpIsRefused) {
 }
 
 TEST_F(ImageSet, AnUnknownFormatIsRefusedByNumber) {
-  set_format(kFormat + 1);
-  EXPECT_THAT(problem(), HasSubstr("is of format 4, which a later version of the plugin wrote"));
+  set_format(kEncryptedFormat + 1);
+  EXPECT_THAT(problem(), HasSubstr("is of format 5, which a later version of the plugin wrote"));
 }
 
 TEST_F(ImageSet, AFormatWithAnotherIndexIsRefusedByNumber) {
   set_format(2);
   EXPECT_THAT(problem(), HasSubstr("is of format 2, which an earlier version of the plugin wrote; "
-                                   "this one reads format 3"));
+                                   "this one reads formats 3 and 4"));
 }
 
 TEST_F(ImageSet, AFileExchangedAfterItWasVerifiedIsRefused) {

@@ -105,6 +105,10 @@ Status set_status_fd(Options& options, const std::string& name, const std::strin
   options.status_fd = static_cast<int>(TRY(number(name, text, 0, 1 << 20)));
   return {};
 }
+Status set_key_file(Options& options, const std::string&, const std::string& text) {
+  options.key_file = text;
+  return {};
+}
 Status set_fail(Options& options, const std::string&, const std::string& text) {
   TRY(Faults::create(text));
   options.test_fail = text;
@@ -136,6 +140,7 @@ constexpr Entry kOptions[] = {
     {{"io", "io_uring, threads", "io_uring", "how a dump writes files"}, set_io},
     {{"direct-io", kOnOff, "on", "files are read and written past the page cache"},
      set_yes_no<&Options::direct>},
+    {{"key-file", "path", "", "the key of encrypted images: a file of 32 bytes"}, set_key_file},
     {{"cut-sharing", kOnOff, "off", "dump memory that processes outside of the dump share"},
      set_yes_no<&Options::cut_sharing>},
     {{"parallel", kOnOff, "on", "save and fill GPU memory while CRIU does its own part"},
@@ -250,6 +255,7 @@ Result<Options> parse(std::span<const std::string> arguments, const std::string&
     if (argument.starts_with(kPrefix))
       TRY(set_from_argument(options, std::string_view(argument).substr(kPrefix.size())));
   TRY(check(options));
+  if (!options.key_file.empty()) options.key = TRY(Key::read(options.key_file));
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/key.h"
 #include "base/result.h"
 #include "gpu/engine.h"
 #include "pipeline/codec.h"
@@ -36,6 +37,8 @@ struct Options {
   unsigned timeout = 0;  // of a restore or the GPU part of a dump, in seconds; 0: none
   int status_fd = -1;    // for lines of JSON; -1: none
   bool direct = true;
+  std::string key_file;  // of encrypted images; empty: none
+  Key key;               // its content
   // As text, by name.
   std::map<std::string, std::string> given;
   // For tests: the fault to inject; empty: none.

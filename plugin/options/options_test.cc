@@ -78,7 +78,7 @@ std::string fields_of(const Options& it) {
 
 TEST(Options, TheTableHasTheDefaults) {
   const std::string defaults = fields_of(*parse({}));
-  EXPECT_EQ(all_options().size(), 15u);
+  EXPECT_EQ(all_options().size(), 16u);
   for (const Option& option : all_options()) {
     EXPECT_STRNE(option.help, "");
     if (!*option.preset) continue;

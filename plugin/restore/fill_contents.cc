@@ -204,13 +204,15 @@ class Filler {
   Status check(unsigned index, const Part& part, pipeline::Codec& codec) {
     const image::Chunk& chunk = *part.chunk;
     const auto bytes = engine_.staging(index).subspan(part.at, chunk.size);
-    if (chunk.encoding != Encoding::kPlain) {
+    if (chunk.encoding == Encoding::kPlain) {
+      TRY(files_.decrypt(*part.object, chunk, bytes));
+    } else {
       const auto stored = room_of(slots_[index]).subspan(part.stored_at, chunk.stored());
+      TRY(files_.decrypt(*part.object, chunk, stored));
       if (const Status status = codec.decompress(chunk.encoding, stored, bytes); !status.ok())
         return files_.damaged(*part.object, chunk, status.error().message());
     }
-    if (image::checksum(bytes) == chunk.sum) return {};
-    return files_.damaged(*part.object, chunk, "checksum does not match");
+    return files_.check(*part.object, chunk, bytes);
   }
 
   std::span<std::byte> room_of(Slot& slot) const {
@@ -262,8 +264,8 @@ Objects all_of(const image::Contents& contents) {
 }
 
 Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
-                                int image_directory, const image::Set::ContentsFile& file,
-                                const Objects& objects) {
+                                const image::Directory& images,
+                                const image::Set::ContentsFile& file, const Objects& objects) {
   const auto start = std::chrono::steady_clock::now();
   FillReport report;
   report.staging = staging_for(file.contents, tools.staging);
@@ -274,7 +276,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
     const Fd dmabuf = TRY(tools.api.dmabuf(node, session.get(), id));
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
-  auto files = TRY(image::ChunkFiles::open(image_directory, file));
+  auto files = TRY(image::ChunkFiles::open(images, file));
   if (tools.direct) files.use_direct();
   auto filled = fill_contents(*engine, tools.queue, files, objects, import, tools.options);
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);

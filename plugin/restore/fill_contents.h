@@ -69,7 +69,7 @@ struct FillReport {
 // have all of them. Logs nothing. Objects are independent of one another, as are calls with other
 // tools: any number may run at the same time.
 Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
-                                int image_directory, const image::Set::ContentsFile& file,
-                                const Objects& objects);
+                                const image::Directory& images,
+                                const image::Set::ContentsFile& file, const Objects& objects);
 
 }  // namespace amdgpu_criu::restore

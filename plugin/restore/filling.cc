@@ -108,9 +108,8 @@ Status Filling::fill(const Batch& batch) {
       env_.options.direct && !env_.options.replicas,
       {[&](const Progress& progress) { report(gpu_id, progress); }, workers_.get()}};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
-  const FillReport report =
-      TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),
-                       *batch.file, batch.objects));
+  const FillReport report = TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)),
+                                             TRY(env_.images()), *batch.file, batch.objects));
   shared_.count({report.bytes, report.zero_bytes, report.submissions});
   if (!report.not_direct.empty())
     log_warning("the file system of {} has no direct I/O: it is read through the page cache",

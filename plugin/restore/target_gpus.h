@@ -33,6 +33,10 @@ struct RestoreContext {
   const options::Faults& faults;
   Result<int> (*image_directory)();  // another descriptor in each process
   Tasks (*tasks)();                  // in CRIU's main process
+
+  Result<image::Directory> images() const {
+    return image::Directory{TRY(image_directory()), options.key};
+  }
 };
 
 class TargetGpus {

@@ -18,6 +18,7 @@
 #include "snapshot/server.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/verdict.h"
+#include "tool/images.h"
 #include "tool/stack.h"
 
 namespace amdgpu_criu::snapshot {
@@ -38,9 +39,9 @@ std::string utc_now() {
 
 // What the images need of GPUs. A server may use none.
 Status read_gpus(const std::string& images, Manifest& manifest) {
-  const Fd directory = TRY(Fd::open(images.c_str(), O_RDONLY | O_DIRECTORY));
-  if (TRY(image::list_files(directory.get())).empty()) return {};
-  const auto set = TRY(image::Set::load(directory.get()));
+  const auto opened = TRY(tool::Images::open(images));
+  if (TRY(image::list_files(opened.fd())).empty()) return {};
+  const auto set = TRY(image::Set::load(opened.directory()));
   for (const auto& [id, gpu] : set.gpus()) {
     const uint64_t target = gpu.property("gfx_target_version");
     manifest.gpus.push_back({chip_name(target), target, set.contents_bytes(id)});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/key.h"
 
 namespace amdgpu_criu::testing_support {
 
@@ -46,6 +47,13 @@ class TempDir {
   std::string path_;
   Fd fd_;
 };
+
+// Writes a key file, and returns its path.
+inline std::string write_key(const TempDir& dir, const std::string& name, char byte) {
+  dir.write(name, std::string(Key::kBytes, byte));
+  std::filesystem::permissions(dir.file(name), std::filesystem::perms::owner_read);
+  return dir.file(name);
+}
 
 inline size_t count_open_files() {
   size_t count = 0;

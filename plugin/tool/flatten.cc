@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tool/commands.h"
+#include "tool/images.h"
 #include "tool/output.h"
 
 namespace amdgpu_criu::tool {
@@ -89,8 +90,8 @@ struct Flattened {
 };
 
 Result<Flattened> flatten_all(const std::string& from, const std::string& to) {
-  const auto directory = TRY(Fd::open(from.c_str(), O_RDONLY | O_DIRECTORY));
-  const auto set = TRY(image::Set::load(directory.get()));
+  const Images images = TRY(Images::open(from));
+  const auto set = TRY(image::Set::load(images.directory()));
   Flattened result;
   if (set.empty()) return result;
   uint64_t total = 0;
@@ -101,13 +102,14 @@ Result<Flattened> flatten_all(const std::string& from, const std::string& to) {
     for (const image::Object& object : file.contents.objects) total += object.size;
   }
   auto made = TRY(NewDirectory::create(to));
+  const image::Directory target{made.fd(), images.directory().key};
   ProgressLine progress("flatten", total);
   for (const auto& file : set.contents())
     if (rewritten.contains(file.name))
-      result.earlier_bytes += TRY(image::flatten(directory.get(), file, made.fd(),
+      result.earlier_bytes += TRY(image::flatten(images.directory(), file, target,
                                                  [&](uint64_t bytes) { progress.add(bytes); }));
   TRY(take_others(from, rewritten, made.path()));
-  TRY(image::Set::load(made.fd()));
+  TRY(image::Set::load(target));
   if ((result.needs_earlier = criu_needs_earlier(from))) {
     std::error_code error;
     const fs::path parent = fs::canonical(fs::path(from) / image::kParent, error);

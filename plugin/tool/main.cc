@@ -79,6 +79,13 @@ int main(int argc, char** argv) try {
     command->add_flag("--json", json, "Print JSON");
   for (CLI::App* command : {show, verify, flatten, requirements})
     command->add_option("DIR", directory, "CRIU's image directory")->required();
+  for (CLI::App* command : {pre_dump, show, verify, flatten, requirements})
+    command
+        ->add_option_function<std::string>(
+            "--key-file",
+            [](const std::string& path) { setenv("AMDGPU_CRIU_KEY_FILE", path.c_str(), 1); },
+            "The key of encrypted images, as the plugin's option key-file")
+        ->type_name("FILE");
   flatten->add_option("NEW", flattened, "The new directory")->required();
   try {
     app.parse(argc, argv);

@@ -12,6 +12,7 @@
 #include "image/set.h"
 #include "stock/record.h"
 #include "tool/commands.h"
+#include "tool/images.h"
 #include "tool/output.h"
 
 namespace amdgpu_criu::tool {
@@ -60,8 +61,9 @@ void add_records(std::span<const std::byte> blob, std::set<std::string>& to) {
     to.insert(formatted("{} {}", one.name(), one.version));
 }
 
-Result<Requirements> requirements_of(int directory) {
-  Requirements result{TRY(image::Set::load(directory)), {}, {}};
+Result<Requirements> requirements_of(const Images& images) {
+  const int directory = images.fd();
+  Requirements result{TRY(image::Set::load(images.directory())), {}, {}};
   uint64_t bytes = 0;
   for (const std::string& name : TRY(names_of(directory, result.set))) {
     result.files.push_back({name, TRY(size_of(directory, name)), {}});
@@ -115,8 +117,8 @@ void print(const Requirements& requirements) {
 }  // namespace
 
 int requirements(const std::string& directory, Format format) {
-  const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
-  const auto found = dir.ok() ? requirements_of(dir->get()) : Result<Requirements>(dir.error());
+  const auto images = Images::open(directory);
+  const auto found = images.ok() ? requirements_of(*images) : Result<Requirements>(images.error());
   if (!found.ok()) return complain(2, found.error().message());
   if (found->files.empty()) return complain(2, "no GPU images in " + directory);
   if (format == Format::kJson)

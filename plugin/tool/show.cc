@@ -7,6 +7,7 @@
 #include "image/set.h"
 #include "stock/record.h"
 #include "tool/commands.h"
+#include "tool/images.h"
 #include "tool/output.h"
 
 namespace amdgpu_criu::tool {
@@ -325,20 +326,20 @@ void print(const image::Set& set, bool foreign, bool blobs) {
 namespace {
 
 // Shows images of CRIU's own plugin if there are none of ours.
-Result<image::Set> load_any(int directory, bool& foreign) {
-  auto set = TRY(image::Set::load(directory));
-  if (!set.empty() || TRY(foreign::list_files(directory)).empty()) return set;
+Result<image::Set> load_any(const Images& images, bool& foreign) {
+  auto set = TRY(image::Set::load(images.directory()));
+  if (!set.empty() || TRY(foreign::list_files(images.fd())).empty()) return set;
   foreign = true;
-  return foreign::make_set(TRY(foreign::read(directory)));
+  return foreign::make_set(TRY(foreign::read(images.fd())));
 }
 
 }  // namespace
 
 int show(const std::string& directory, bool blobs, Format format) {
-  const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
-  if (!dir.ok()) return complain(2, dir.error().message());
+  const auto images = Images::open(directory);
+  if (!images.ok()) return complain(2, images.error().message());
   bool foreign = false;
-  const auto set = load_any(dir->get(), foreign);
+  const auto set = load_any(*images, foreign);
   if (!set.ok()) return complain(1, set.error().message());
   if (set->empty()) return complain(2, "no GPU images in " + directory);
   if (format == Format::kJson)

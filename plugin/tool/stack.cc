@@ -44,7 +44,8 @@ std::string stack_id(const std::optional<kernel::Query>& kernel, const std::stri
       kind += formatted(" {} {}", property, gpu.property(property));
     kinds.insert(kind);
   }
-  std::string text = formatted("{} image {}", text_of(kernel, release), image::kFormat);
+  std::string text = formatted("{} image {} {}", text_of(kernel, release), image::kFormat,
+                               image::kEncryptedFormat);
   for (const std::string& kind : kinds) text += ";" + kind;
   const std::string hash = image::text_of(image::strong_hash(std::as_bytes(std::span(text))));
   return kPrefix + hash.substr(hash.find(':') + 1, kHexDigits);

@@ -5,6 +5,7 @@
 #include "foreign/images.h"
 #include "image/chunk_files.h"
 #include "tool/commands.h"
+#include "tool/images.h"
 #include "tool/output.h"
 
 namespace amdgpu_criu::tool {
@@ -48,9 +49,9 @@ uint64_t bytes_of(const image::Set& set) {
   return result;
 }
 
-Result<Verdict> verify_all(int directory) {
+Result<Verdict> verify_all(const image::Directory& directory) {
   Verdict verdict;
-  const auto names = TRY(image::list_files(directory));
+  const auto names = TRY(image::list_files(directory.fd));
   verdict.files = names.size();
   for (const std::string& name : names)
     if (const Status status = image::check_file(directory, name); !status.ok())
@@ -105,10 +106,10 @@ Json verdict_json(const Verdict& verdict) {
 }  // namespace
 
 int verify(const std::string& directory, Format format) {
-  const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
-  if (!dir.ok()) return complain(2, dir.error().message());
-  auto verdict = verify_all(dir->get());
-  if (verdict.ok() && verdict->files == 0) verdict = verify_foreign(dir->get());
+  const auto images = Images::open(directory);
+  if (!images.ok()) return complain(2, images.error().message());
+  auto verdict = verify_all(images->directory());
+  if (verdict.ok() && verdict->files == 0) verdict = verify_foreign(images->fd());
   if (!verdict.ok()) return complain(2, verdict.error().message());
   if (verdict->files == 0) return complain(3, "no GPU images in " + directory);
   if (format == Format::kJson) {

@@ -13,7 +13,7 @@ check_toolchain() {
     pkg-config bc flex bison patch git rsync perl python3 protoc-c xz zstd cpio mke2fs depmod
     shellcheck pyflakes3 mandoc strace gnuplot qemu-system-x86_64)
   local libraries=(libdrm libdrm_amdgpu libprotobuf-c liburing libzstd liblz4 libxxhash CLI11 fmt
-    benchmark gtest gmock libssl nlohmann_json)
+    benchmark gtest gmock libssl libsodium nlohmann_json)
   [[ -d $TOOLCHAIN/usr ]] || {
     missing "the tool chain root"
     return

@@ -82,7 +82,7 @@ step_toolchain_tools() {
   local builders=(make cmake ninja-build ccache pkgconf bc flex bison patch git rsync perl python3
     protobuf-c-compiler)
   local libraries=(libgtest-dev libgmock-dev libdrm-dev libdrm-amdgpu1 libprotobuf-c-dev liburing-dev
-    libzstd-dev liblz4-dev libxxhash-dev libcli11-dev libfmt-dev libbenchmark-dev libssl-dev
+    libzstd-dev liblz4-dev libxxhash-dev libcli11-dev libfmt-dev libbenchmark-dev libssl-dev libsodium-dev
     librust-blake3-dev nlohmann-json3-dev libhsa-runtime-dev libhsa-runtime64-1)
   local images=(busybox-static e2fsprogs cpio xz-utils zstd kmod)
   local rest=(shellcheck pyflakes3 python3-ply mandoc strace file diffutils procps iproute2

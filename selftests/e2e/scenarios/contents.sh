@@ -123,6 +123,33 @@ scenario_contents_compressed() {
   ends_well "after the restores"
 }
 
+scenario_contents_encrypted() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain
+  first_steps "$BEFORE_DUMP"
+  local key
+  for key in right wrong; do
+    (umask 077 && head -c 32 /dev/urandom >"$DIR/$key.key")
+  done
+  export AMDGPU_CRIU_KEY_FILE=$DIR/right.key
+  dump_and_kill dump "$DIR/images"
+  verified "$DIR/images"
+  ! grep -l -e gfx_target_version -e gpu_chain "$DIR"/images/amdgpu-*.img || fail "an image can be read"
+  unset AMDGPU_CRIU_KEY_FILE
+  ! criu_restore plain "$DIR/images" || fail "restored without the key"
+  grep -q 'Error.*is encrypted: name the key by option key-file' "$DIR/criu-plain.log" ||
+    fail "refused, but not for the key"
+  export AMDGPU_CRIU_KEY_FILE=$DIR/wrong.key
+  ! criu_restore wrong "$DIR/images" || fail "restored with another key"
+  grep -q 'Error.*the key is not the one' "$DIR/criu-wrong.log" || fail "refused, but not for the key"
+  nothing_runs "without the key"
+  export AMDGPU_CRIU_KEY_FILE=$DIR/right.key
+  restore_and_check restore "$DIR/images"
+  unset AMDGPU_CRIU_KEY_FILE
+  ends_well "after the restore"
+}
+
 # The pages of the task go to the page server, and GPU memory to the image directory.
 scenario_contents_page_server() {
   need_gpus 1

@@ -34,8 +34,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tree_of_two", "tree_two_gpus", "tree_criu_4_1_1", "tree_criu_4_3", "tree_leave_running",
         "tree_pre_dump", "tree_disk_full", "soak"),
     "contents": (
-        "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_incremental",
-        "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
+        "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_encrypted",
+        "contents_incremental", "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
         "contents_disk_hangs", "contents_damaged"),
     "containers": (
         "container_runc", "container_paused", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
@@ -117,7 +117,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
      "render_queues_three_rounds"),
     ("tree_two_gpus", "tree_leave_running", "tree_pre_dump", "tree_disk_full", "tree_criu_4_1_1",
      "tree_criu_4_3", "soak"),
-    ("contents_bounded", "contents_elsewhere", "contents_compressed"),
+    ("contents_bounded", "contents_elsewhere", "contents_compressed", "contents_encrypted"),
     ("contents_pre_dump", "contents_page_server"),
     ("contents_overlap", "contents_disk_fails", "contents_disk_hangs"),
     ("container_runc", "container_paused", "container_moved_runc", "container_moved_crun"),

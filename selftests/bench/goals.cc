@@ -125,6 +125,14 @@ constexpr Goal kGoals[] = {
     {"on the slow disk: dump with hashes, the same", 0.9,
      [](const Round& r) { return r.slow_write() / r.of("slow disk, dump with hashes"); }, nullptr,
      nullptr},
+    {"on the slow disk: encrypted dump, the same", 0.9,
+     [](const Round& r) { return r.slow_write() / r.of("slow disk, encrypted dump"); }, nullptr,
+     nullptr},
+    {"on the slow disk: encrypted restore, the same", 0.9,
+     [](const Round& r) {
+       return r.of("slow disk, read 4 x 8 MiB") / r.of("slow disk, encrypted restore");
+     },
+     nullptr, nullptr},
     {"on the slow disk: part of the pause saved", 0.8,
      [](const Round& r) {
        return 1 - r.of("slow disk, after a pre-dump, 5 %") / r.of("slow disk, dump");

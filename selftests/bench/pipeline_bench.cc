@@ -106,11 +106,12 @@ class Bench {
       if (chunk % 20 < twentieths) memory_.data()[chunk * kChunk + 7] ^= std::byte{1};
   }
 
-  Status save(const fs::path& path, bool hashes, bool incremental) {
-    const Fd directory = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+  Status save(const fs::path& path, bool hashes, bool incremental, bool encrypted = false) {
+    const Fd fd = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+    const auto directory = TRY(images(fd, encrypted));
     std::optional<dump::Earlier> earlier;
     if (incremental) {
-      auto loaded = dump::Earlier::load(directory.get());
+      auto loaded = dump::Earlier::load(directory);
       if (!loaded.ok()) return loaded.error();
       earlier = std::move(*loaded);
     }
@@ -119,8 +120,7 @@ class Bench {
     MemoryEngine engine(staging());
     const auto queue = TRY(make_queue(engine.slots()));
     pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
-    auto writer =
-        TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
+    auto writer = TRY(image::ContentsWriter::create(directory, image::contents_file_name(0, 1)));
     if (!incremental) (void)writer.allocate(bytes());
     (void)pipeline::set_direct(writer.fd(), true);
     dump::SaveOptions options;
@@ -132,12 +132,13 @@ class Bench {
         image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
   }
 
-  Status restore(const fs::path& path) {
-    const Fd directory = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
-    const auto found = TRY(image::load_contents(directory.get()));
+  Status restore(const fs::path& path, bool encrypted = false) {
+    const Fd fd = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+    const auto directory = TRY(images(fd, encrypted));
+    const auto found = TRY(image::load_contents(directory));
     MemoryEngine engine(staging());
     const auto queue = TRY(make_queue(engine.slots()));
-    auto files = TRY(image::ChunkFiles::open(directory.get(), found.front()));
+    auto files = TRY(image::ChunkFiles::open(directory, found.front()));
     files.use_direct();
     pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
     TRY(restore::fill_contents(engine, *queue, files, restore::all_of(found.front().contents),
@@ -206,6 +207,13 @@ class Bench {
   }
 
  private:
+  Result<image::Directory> images(const Fd& directory, bool encrypted) const {
+    if (!encrypted) return image::Directory(directory.get());
+    const fs::path key = top_ / "key";
+    std::ofstream(key) << std::string(Key::kBytes, 'k');
+    fs::permissions(key, fs::perms::owner_read | fs::perms::owner_write);
+    return image::Directory(directory.get(), TRY(Key::read(key)));
+  }
   std::byte* memory_of(uint64_t object) const {
     return memory_.data() + (object - 1) * bos_.front().size;
   }
@@ -240,6 +248,8 @@ Status prepare_file(Bench& bench) { return bench.prepare_file(); }
 Status dump(Bench& bench) { return bench.save(bench.first(), false, false); }
 Status dump_with_hashes(Bench& bench) { return bench.save(bench.first(), true, false); }
 Status restore(Bench& bench) { return bench.restore(bench.first()); }
+Status dump_encrypted(Bench& bench) { return bench.save(bench.first(), false, false, true); }
+Status restore_encrypted(Bench& bench) { return bench.restore(bench.first(), true); }
 
 template <unsigned kTwentieths>
 constexpr Case after_a_pre_dump(const char* name, bool slow) {
@@ -262,6 +272,11 @@ Status prepare_restore(Bench& bench) {
   return dump(bench);
 }
 
+Status prepare_decryption(Bench& bench) {
+  TRY(bench.clear());
+  return dump_encrypted(bench);
+}
+
 constexpr Case kCases[] = {
     {"copy", clear, [](Bench& b) { return b.copy(); }},
     {"write 4 x 8 MiB", prepare_file, [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }},
@@ -272,6 +287,8 @@ constexpr Case kCases[] = {
     {"read 4 x 8 MiB", prepare_reads, [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }},
     {"read 16 x 1 MiB", prepare_reads, [](Bench& b) { return b.transfer(false, 16, kMib); }},
     {"restore", prepare_restore, restore},
+    {"encrypted dump", clear, dump_encrypted},
+    {"encrypted restore", prepare_decryption, restore_encrypted},
     after_a_pre_dump<0>("after a pre-dump, 0 %", false),
     after_a_pre_dump<1>("after a pre-dump, 5 %", false),
     after_a_pre_dump<10>("after a pre-dump, 50 %", false),
@@ -282,6 +299,8 @@ constexpr Case kCases[] = {
     {"slow disk, read 4 x 8 MiB", prepare_reads,
      [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }, true},
     {"slow disk, restore", prepare_restore, restore, true},
+    {"slow disk, encrypted dump", clear, dump_encrypted, true},
+    {"slow disk, encrypted restore", prepare_decryption, restore_encrypted, true},
     after_a_pre_dump<0>("slow disk, after a pre-dump, 0 %", true),
     after_a_pre_dump<1>("slow disk, after a pre-dump, 5 %", true),
     after_a_pre_dump<10>("slow disk, after a pre-dump, 50 %", true),

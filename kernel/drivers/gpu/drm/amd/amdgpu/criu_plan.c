@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <linux/cleanup.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -182,6 +183,11 @@ int criu_plan_apply(struct criu_call *call, struct criu_plan *plan)
 /* Undoes what criu_plan_apply() has begun, in reverse order. */
 void criu_plan_undo(struct criu_call *call, struct criu_plan *plan)
 {
+	sigset_t blocked, before;
+
+	/* With a signal pending, functions of the driver leave what they should free. */
+	siginitsetinv(&blocked, sigmask(SIGKILL));
+	sigprocmask(SIG_BLOCK, &blocked, &before);
 	while (call->kinds_begun) {
 		const struct criu_kind *kind = call->node->kinds[--call->kinds_begun];
 
@@ -193,6 +199,7 @@ void criu_plan_undo(struct criu_call *call, struct criu_plan *plan)
 			call->entries_begun =
 				criu_num_entries(call->node->kinds[call->kinds_begun - 1], plan);
 	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 void criu_plan_free(const struct criu_call *call, struct criu_plan *plan)

@@ -59,6 +59,9 @@ static int kfd_criu_pause(struct criu_dump *out)
 	out->paused = !ret;
 	if (!ret)
 		return 0;
+	/* The driver has put the queues back, but drops the error of that. */
+	if (ret == -ENOMEM && !kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT))
+		kfd_criu_unpause_locked(p);
 	/* -EIO: the GPU is being reset, and the eviction is counted anyway. */
 	if (ret == -EIO)
 		kfd_criu_unpause_locked(p);

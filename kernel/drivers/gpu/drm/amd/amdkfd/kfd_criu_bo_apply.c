@@ -76,12 +76,7 @@ static int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo 
 	dma_buf_put(dmabuf);
 	if (ret || kfd_criu_is_import(bo))
 		return ret;
-	ret = kfd_criu_own_bo(bo);
-	if (!ret)
-		return 0;
-	amdgpu_amdkfd_gpuvm_free_memory_of_gpu(pdd->dev->adev, bo->mem, pdd->drm_priv, NULL);
-	bo->mem = NULL;
-	return ret;
+	return kfd_criu_own_bo(bo);
 }
 
 static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
@@ -138,7 +133,7 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 			amdgpu_amdkfd_gpuvm_unmap_memory_from_gpu(peer->dev->adev, bo->mem,
 								  peer->drm_priv);
 	}
-	/* A signal has interrupted the call: the handle stays until the process ends. */
+	/* SIGKILL has interrupted the call: the handle stays until the process ends. */
 	if (amdgpu_amdkfd_gpuvm_free_memory_of_gpu(pdd->dev->adev, bo->mem, pdd->drm_priv,
 						   &vram_size))
 		return;

@@ -169,6 +169,7 @@ static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *
 	struct amdkfd_process_info *info = p->kgd_process_info;
 	const unsigned long end = jiffies + KFD_CRIU_ATTACH_TIME;
 	int ret = kfd_criu_fault_in_userptrs(p);
+	unsigned int busy = WORK_BUSY_RUNNING, before;
 
 	if (!ret && READ_ONCE(info->block_mmu_notifications)) {
 		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
@@ -178,7 +179,11 @@ static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *
 	while (!ret && !kfd_criu_userptrs_attached(info)) {
 		if (fatal_signal_pending(current))
 			return -EINTR;
-		if (time_after(jiffies, end) && delayed_work_pending(&info->restore_userptr_work))
+		/* Running, it may wait for memory that user space fills. Idle, it gave up. */
+		before = busy;
+		busy = work_busy(&info->restore_userptr_work.work);
+		if (!(before | busy) ||
+		    (time_after(jiffies, end) && !((before | busy) & WORK_BUSY_RUNNING)))
 			return criu_refuse(call, -ETIME, "its userptrs cannot be attached");
 		schedule_timeout_killable(1);
 	}
@@ -186,23 +191,36 @@ static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *
 }
 
 /*
- * Ends the eviction of RESTORE, and waits for the end of others: a worker ends those of memory. A
- * reset of a GPU evicts the queues of all processes forever.
+ * Waits until at most @num evictions are left. A reset of a GPU evicts the queues of all processes
+ * forever.
  */
-static int kfd_criu_run_queues(struct criu_call *call, struct kfd_process *p)
+static int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end)
 {
-	const unsigned long end = jiffies + KFD_CRIU_RUN_TIME;
-	int ret = kfd_criu_unpause_locked(p);
+	int ret = 0;
 
 	for (u32 i = 0; !ret && i < p->n_pdds; i++) {
 		if (kfd_criu_is_reset(p->pdds[i]))
 			ret = -EIO;
-		while (!ret && READ_ONCE(p->pdds[i]->qpd.evicted)) {
+		while (!ret && READ_ONCE(p->pdds[i]->qpd.evicted) > num) {
 			if (time_after(jiffies, end) || fatal_signal_pending(current))
 				ret = -ETIME;
 			schedule_timeout_killable(1);
 		}
 	}
+	return ret;
+}
+
+/*
+ * Ends the eviction of RESTORE after those of memory: a worker, which reports no error, ends these,
+ * and the last one to end makes the queues run.
+ */
+static int kfd_criu_run_queues(struct criu_call *call, struct kfd_process *p)
+{
+	const unsigned long end = jiffies + KFD_CRIU_RUN_TIME;
+	int waited = kfd_criu_wait_evictions(p, 1, end);
+	int ret = kfd_criu_unpause_locked(p);
+
+	ret = waited ?: ret ?: kfd_criu_wait_evictions(p, 0, end);
 	return ret ? criu_refuse(call, ret, "its queues do not run: %d", ret) : 0;
 }
 

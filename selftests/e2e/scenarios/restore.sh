@@ -265,6 +265,35 @@ scenario_reloaded_driver() {
   ends_well "after the restore"
 }
 
+# dumped_under_others NAME=VALUE: and restored under that value, then the other way round
+dumped_under_others() {
+  local parameter=$1
+  rm -rf "$DIR"/images* "$DIR/workload.log"
+  start gpu_chain
+  first_steps $BEFORE_DUMP
+  dump_and_kill "$parameter-dump" "$DIR/images"
+  reload_driver "$parameter"
+  [ "$(cat "$PARAMETERS/${parameter%=*}")" = "${parameter#*=}" ] || fail "the driver does not have $parameter"
+  restore_and_check "$parameter-restore" "$DIR/images"
+  dump_and_kill "$parameter-back" "$DIR/images-back"
+  reload_driver
+  restore_and_check "$parameter-last" "$DIR/images-back"
+  ends_well "$parameter"
+}
+
+# How queues are scheduled, whether waves repeat accesses that fail, and how page tables are made.
+OTHER_PARAMETERS=(sched_policy=1 noretry=0 noretry=1 vm_fragment_size=4)
+
+scenario_other_parameters() {
+  need_gpus 1
+  need_plugin
+  local parameter which=("${OTHER_PARAMETERS[@]}")
+  ((EVERY)) || which=("${which[SEED % ${#which[@]}]}")
+  for parameter in "${which[@]}"; do
+    dumped_under_others "$parameter"
+  done
+}
+
 # Dumped by one scenario, restored by a later one, perhaps in another boot with the same scratch
 # disk: the first half leaves images, log and these facts.
 keep_facts() { # keep_facts NAME

@@ -19,7 +19,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "criu_4_3", "no_plugin", "libraries_missing",
         "wrong_memory", "flipped_byte", "stream_refused", "disk_full", "dump_killed", "stock_ioctl",
         "tool_check", "tool_images", "tool_bench", "tool_stalled", "job_helper",
-        "late_restore", "lazy_pages", "rocr_grid", "rocr_faults", "reloaded_driver"),
+        "late_restore", "lazy_pages", "rocr_grid", "rocr_faults", "reloaded_driver",
+        "other_parameters"),
     "render": (
         "render_alone", "render_one_gpu", "render_two_gpus", "render_criu_4_1_1",
         "render_criu_4_3", "render_leave_running", "render_three_rounds", "render_many",
@@ -128,6 +129,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("faults_dump", "faults_restore", "faults_signals"),
     ("post_dump_fails", "attached", "neighbour_plugin"),
     ("restore_bounded", "service"),
+    ("reloaded_driver", "other_parameters"),
 )
 
 _DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)

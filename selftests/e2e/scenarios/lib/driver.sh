@@ -20,12 +20,13 @@ read_parameters() {
   done
 }
 
+# reload_driver NAME=VALUE...: with these parameters
 reload_driver() {
   local count command=(modprobe amdgpu)
   count=$(gpu_count)
   read_parameters
   [ ! -e "$MODULE" ] || command=(insmod "$MODULE")
-  command+=("${DRIVER_PARAMETERS[@]}")
+  command+=("${DRIVER_PARAMETERS[@]}" "$@")
   rmmod amdgpu || fail "rmmod amdgpu"
   "${command[@]}" || fail "${command[*]}"
   wait_until 60 gpus_are_back "$count" || fail "$count GPUs before, $(gpu_count) after the reload"

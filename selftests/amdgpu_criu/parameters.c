@@ -4,7 +4,7 @@
  *
  * cwsr_enable=0, as of a GPU without compute wave save/restore: queues are neither saved nor
  * restored, and AMDKFD_IOC_CRIU_OP saves none either.
- * vis_vramlimit=N, as of a GPU with a small BAR: BOs that the CPU can access are refused.
+ * vis_vramlimit=N, or a GPU with a small BAR: BOs that the CPU can access are refused.
  * user_queue=0, as of older firmware: user queues are refused.
  */
 #include "kselftest_harness.h"
@@ -17,6 +17,7 @@
 #include "render_blob.h"
 
 #define SOON 5000
+#define VRAM "/sys/class/drm/renderD128/device/mem_info_"
 /* Offsets in the record of a BO, as in kfd_criu_records.h. */
 #define BO_ALLOC_FLAGS 48
 #define BO_DOMAIN 56
@@ -29,13 +30,13 @@ FIXTURE(no_cwsr) {
 	struct amdgpu_criu_process_info info;
 };
 
-/* The value of a module parameter, -1 if it is unknown. */
-static int parameter(const char *path)
+/* A number in sysfs, such as the value of a module parameter; -1 if it is unknown. */
+static long parameter(const char *path)
 {
 	FILE *file = fopen(path, "re");
-	int value = -1;
+	long value = -1;
 
-	if (file && fscanf(file, "%d", &value) != 1)
+	if (file && fscanf(file, "%ld", &value) != 1)
 		value = -1;
 	if (file)
 		fclose(file);
@@ -166,7 +167,7 @@ FIXTURE_SETUP(small_bar)
 {
 	const struct carry_maker maker = { .make = make_gtt };
 
-	if (parameter("/sys/module/amdgpu/parameters/vis_vramlimit") <= 0)
+	if (parameter(VRAM "vis_vram_total") == parameter(VRAM "vram_total"))
 		SKIP(return, "the CPU can access the whole VRAM");
 	ASSERT_EQ(0, carry_make(&self->carry, &maker));
 	ASSERT_EQ(0, carry_open(&self->carry, &self->kfd));

@@ -64,6 +64,7 @@ class Hardware:
     hive: bool = True                                # XGMI between the GPUs
     switch: bool = False                             # a PCIe switch above the GPUs
     iommu: bool = False                              # an IOMMU that translates DMA of the GPUs
+    bar_mib: int = 0                                 # of VRAM that the CPU sees; 0: all
     hold_cpu_writes: bool = False                    # to VRAM, until the driver flushes the HDP
     delays: bool = False                             # queues of the GPUs pause at random
     smp: int = DEFAULT_CPUS

@@ -89,6 +89,8 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
                             "kernels need; GPUs without XGMI reach one another's VRAM")
     group.add_argument("--iommu", action="store_true",
                        help="an IOMMU that translates DMA of the GPUs")
+    group.add_argument("--bar", type=size, default=0, metavar="SIZE",
+                       help="how much VRAM the CPU sees (default: all)")
     group.add_argument("--hold-cpu-writes", action="store_true",
                        help="hold what the CPU writes to VRAM until the driver flushes the HDP; slow")
     group.add_argument("--smp", type=int, default=DEFAULT_CPUS, metavar="N",
@@ -199,7 +201,7 @@ def hardware(options: argparse.Namespace) -> Hardware:
     return Hardware(
         gpus=gpus, asics=options.asic, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
         hive=options.hive, switch=options.switch, iommu=options.iommu,
-        hold_cpu_writes=options.hold_cpu_writes, smp=options.smp, memory_mib=options.memory,
+        bar_mib=options.bar, hold_cpu_writes=options.hold_cpu_writes, smp=options.smp, memory_mib=options.memory,
         sockets=tuple(options.gpu_socket),
         base=options.base, image=options.image, module=module_in_guest(options.module),
         module_parameters=tuple(options.param),

@@ -83,6 +83,8 @@ class SoftGpus:
         command += ["--shared-dir", str(shared), "--node", str(gpu), "--nodes", str(hardware.gpus)]
         if not hardware.hive:
             command.append("--no-xgmi")
+        if hardware.bar_mib:
+            command += ["--bar", str(hardware.bar_mib)]
         if hardware.hold_cpu_writes:
             command.append("--hold-cpu-writes")
         if self.seed:

@@ -15,6 +15,7 @@
     hive = no                      no XGMI between the GPUs
     switch = yes                   a PCIe switch above the GPUs: PCIe atomics, access to other GPUs' BARs
     iommu = yes                    an IOMMU that translates DMA of the GPUs
+    bar = 256M                     how much VRAM the CPU sees; without it all
     hold-cpu-writes = yes          what the CPU writes to VRAM is held until an HDP flush; slow
     delays = yes                   queues of the GPUs pause at random; failures name the seed
     command = /payload/e2e/reboot dump
@@ -40,7 +41,7 @@ from .options import module_in_guest
 
 SUITE_KEYS = {"name", "protocol", "needs", "bases", "turns"}
 BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "switch",
-             "iommu", "hold-cpu-writes", "delays", "memory", "smp", "param", "append", "command",
+             "iommu", "bar", "hold-cpu-writes", "delays", "memory", "smp", "param", "append", "command",
              "timeout"}
 PROTOCOLS = ("ktap", "status")
 
@@ -154,6 +155,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         hive=_yes_or_no("hive", keys.get("hive", "yes")),
         switch=_yes_or_no("switch", keys.get("switch", "no")),
         iommu=_yes_or_no("iommu", keys.get("iommu", "no")),
+        bar_mib=parse_size_mib(keys["bar"]) if "bar" in keys else 0,
         hold_cpu_writes=_yes_or_no("hold-cpu-writes", keys.get("hold-cpu-writes", "no")),
         delays=_yes_or_no("delays", keys.get("delays", "no")),
         smp=int(keys.get("smp", str(DEFAULT_CPUS))),

@@ -16,7 +16,7 @@ def suite(name: str, *boots: str, common: str = "") -> Suite:
 class ParseTest(unittest.TestCase):
     def test_a_suite_without_boots_has_one_step(self) -> None:
         one = suite("s", common="gpus = 2\nvram = 512M,1G\norder = 1,0\nneeds = a b/c\nhive = no\nswitch = yes\n"
-                    "iommu = yes\nhold-cpu-writes = yes\ndelays = yes")
+                    "iommu = yes\nbar = 256M\nhold-cpu-writes = yes\ndelays = yes")
         self.assertEqual(one.needs, ("a", "b/c"))
         step, = one.steps
         self.assertEqual((step.title, step.command, step.timeout, step.protocol),
@@ -26,6 +26,7 @@ class ParseTest(unittest.TestCase):
         self.assertFalse(step.hardware.hive)
         self.assertTrue(step.hardware.switch)
         self.assertTrue(step.hardware.iommu)
+        self.assertEqual(step.hardware.bar_mib, 256)
         self.assertTrue(step.hardware.hold_cpu_writes)
         self.assertTrue(step.hardware.delays)
 

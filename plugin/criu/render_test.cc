@@ -141,6 +141,19 @@ TEST_F(RenderHooks, KfdIsRestoredBeforeTheFileWhoseVmItUses) {
   }
 }
 
+// Work that was submitted through a file may wait for memory that the queues write.
+TEST_F(RenderHooks, QueuesRunUntilTheWorkOfFilesIsDone) {
+  machine_has_kfd_ = true;
+  const Fd kfd = open(kKfdPath), render = open(kRenderPath);
+  state_.pid = getpid();
+  state_.blob = {std::byte{'k'}};
+  state_.devices = {{kGpu, kGpu, render.get()}};
+  add_kfd_object(state_, make_bo(1), 1);
+  add_render(render, {make_bo(2)}, "file");
+  state_.files_wait_for_queues = true;
+  EXPECT_EQ(dump({&render, &kfd}), 0) << log();
+}
+
 TEST_F(RenderHooks, DmabufDescriptorsAreCarriedWithTheirContents) {
   const Fd render = open(kRenderPath);
   add_render(render, {make_bo(1)}, "file");

@@ -97,8 +97,9 @@ Status Tree::add(pid_t pid) {
                      number);
   const Member& member =
       members_.emplace_back(pid, number, host::comm_of(pid), std::move(vmas), opened);
-  // The queues of the process first: render-node work may wait for them.
-  for (const NodeKind kind : {NodeKind::kKfd, NodeKind::kRender})
+  // Queues last: the kernel stops them in the middle of their work, and waits until the work of
+  // render nodes is done, which may wait for them.
+  for (const NodeKind kind : {NodeKind::kRender, NodeKind::kKfd})
     for (const host::ProcessFile& file : files) {
       if (file.node.kind != kind) continue;
       TakenFile taken = TRY(host_.take(pid, file));

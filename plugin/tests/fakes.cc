@@ -67,6 +67,8 @@ class FakeApi : public kernel::Api {
       FakeRender* render = TRY(find(node));
       if (render->userptrs_of != 0 && render->userptrs_of != process)
         return Error(EOPNOTSUPP, "userptrs of another process");
+      if (state_.files_wait_for_queues && state_.paused)
+        return Error(ETIME, "the GPU does not complete submitted work");
       render->paused = true;
       return kernel::ProcessInfo{.pid = process,
                                  .num_bos = static_cast<uint32_t>(render->bos.size()),

@@ -52,6 +52,7 @@ struct FakeState {
   std::set<uint64_t> foreign;               // exported by another driver
   kernel::Outside outside;                  // what OUTSIDE returns
   timespec busy{};                          // how long PROCESS_INFO waits for submitted work
+  bool files_wait_for_queues = false;       // submitted work ends only if the queues run
 
   std::map<uint32_t, uint64_t> available;  // memory by GPU; none: the kernel cannot report it
 

@@ -106,6 +106,11 @@ TEST(Options, AnUnknownVariableIsAnError) {
             "environment variable AMDGPU_CRIU_PARALEL: unknown option amdgpu.paralel");
 }
 
+// Switches for tests make an operation fail, or delay it.
+TEST(Options, NoSwitchRestoresWrongMemory) {
+  EXPECT_FALSE(parse_list({"--amdgpu.test-skip-contents=1"}).ok());
+}
+
 TEST(Options, AllSwitchesAcceptTheSameWords) {
   for (const char* name :
        {"incremental", "gpu-hashes", "direct-io", "cut-sharing", "parallel", "replicas"}) {

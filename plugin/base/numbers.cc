@@ -19,12 +19,13 @@ namespace {
 
 constexpr char kLastNumber[] = "/proc/sys/kernel/ns_last_pid";
 // The kernel gives none below by itself.
-constexpr uint32_t kLowest = 300;
+constexpr pid_t kLowest = 300;
 // More than a restore has helpers.
-constexpr uint32_t kBlock = 512;
+constexpr pid_t kBlock = 512;
 
 // The numbers from `next` to `end` are for helpers. 0: the kernel chooses.
 std::atomic<pid_t> next = 0, end = 0;
+std::mutex one_thread_at_a_time;
 
 bool is_in_use(pid_t number) { return syscall(SYS_kill, number, 0) == 0 || errno != ESRCH; }
 
@@ -52,15 +53,15 @@ bool write_last(std::string_view number) {
 
 // The last block without a number of a task.
 void choose_numbers_of_helpers(const std::set<uint32_t>& tasks) {
-  uint32_t begin = 0;
+  pid_t begin = 0;
   std::ifstream("/proc/sys/kernel/pid_max") >> begin;
   next = end = 0;
   while (begin >= kLowest + kBlock && !next) {
     begin -= kBlock;
     const auto task = tasks.lower_bound(begin);
-    if (task != tasks.end() && *task < begin + kBlock) continue;
-    end = static_cast<pid_t>(begin + kBlock);
-    next = static_cast<pid_t>(begin);
+    if (task != tasks.end() && static_cast<pid_t>(*task) < begin + kBlock) continue;
+    end = begin + kBlock;
+    next = begin;
   }
 }
 
@@ -81,11 +82,15 @@ pid_t fork_helper() {
   return fork();
 }
 
-// A thread whose number another process has taken meanwhile has one of those that follow.
-NumberOfThread::NumberOfThread() {
+// A thread whose number another process has taken meanwhile has one of those that follow. A high
+// last number is that of another restore, which has a helper at the same time or was killed before
+// it put the last number back. The kernel would go on with the lowest ones after it, too.
+NumberOfThread::NumberOfThread() : turn_(one_thread_at_a_time) {
   const pid_t number = next_number();
-  if (!number || !(std::ifstream(kLastNumber) >> last_)) return;
-  if (!write_last(std::to_string(number - 1))) last_.clear();
+  pid_t last = 0;
+  if (!number || !(std::ifstream(kLastNumber) >> last)) return;
+  if (!write_last(std::to_string(number - 1))) return;
+  last_ = std::to_string(last < end - kBlock - 1 ? last : kLowest);
 }
 
 NumberOfThread::~NumberOfThread() {

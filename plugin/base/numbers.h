@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -34,6 +35,8 @@ class NumberOfThread {
   ~NumberOfThread();
 
  private:
+  // A new thread may create others at once.
+  std::unique_lock<std::mutex> turn_;
   std::string last_;  // of /proc/sys/kernel/ns_last_pid before; empty: not changed
 };
 

@@ -123,6 +123,8 @@ scenario_neighbour_pids() {
   for number in 1 2; do
     wait "${restores[number - 1]}" || fail "job $number was not restored beside the other one"
   done
+  number=$(</proc/sys/kernel/ns_last_pid)
+  [ "$number" -lt $(($(</proc/sys/kernel/pid_max) - 1000)) ] || fail "the number $number is left behind"
   of_each neighbour_is_back
   of_each kill_neighbour
   criu_restore first "$DIR/images-job-1" || fail "the first job was not restored"

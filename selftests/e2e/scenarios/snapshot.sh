@@ -244,6 +244,7 @@ scenario_snapshot_stream() {
   connect_client
   wait_until 20 has_counted 20 || fail "the server does not count"
   ! save_counting failed --after false || fail "create succeeds although a hook fails"
+  grep -q 'criu dump took' "$DIR/create.log" || fail "create fails before its hook: $(<"$DIR/create.log")"
   counting_goes_on "after a failed create"
   save_counting running --leave-running || fail "create --leave-running: $(<"$DIR/create.log")"
   counting_goes_on "after a snapshot that leaves it running"

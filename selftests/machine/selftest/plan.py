@@ -50,7 +50,8 @@ LEFT_OUT = {
     "neighbour_plugin": "needs a second plugin, which is not installed",
 }
 # Scenarios that use several versions of CRIU besides those whose names say so.
-OTHER_CRIUS = ("lazy_pages", "commit_point", "restore_bounded", "contents_overlap", "contents_disk_hangs")
+OTHER_CRIUS = ("kfd_closed_ways", "lazy_pages", "commit_point", "restore_bounded", "contents_overlap",
+               "contents_disk_hangs")
 CRIU_OF = {"criu_4_1_1": "/opt/criu-4.1.1/criu", "criu_4_3": "/opt/criu-4.3/criu"}
 # The program of a scenario with compiled kernels; there is one for each supported chip.
 KERNELS_OF = {

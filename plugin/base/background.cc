@@ -11,20 +11,12 @@
 
 #include "base/log.h"
 #include "base/numbers.h"
+#include "base/pipe.h"
 
 namespace amdgpu_criu {
 namespace {
 
 constexpr int kLookMs = 50;
-
-struct Pipe {
-  Fd read, write;
-  static Result<Pipe> create() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return Error::system("cannot make a pipe");
-    return Pipe{Fd(ends[0]), Fd(ends[1])};
-  }
-};
 
 // False: the pipe has no writer any more.
 template <typename T>

@@ -44,6 +44,14 @@ class RenderHooks : public testing_support::HooksTest {
     render.bos = std::move(bos);
     render.blob = blob;
   }
+  // We have /dev/kfd open, too, with BO 1 in the VM of the file.
+  void use_kfd_too(const Fd& render) {
+    machine_has_kfd_ = true;
+    state_.pid = getpid();
+    state_.blob = {std::byte{'k'}};
+    state_.devices = {{kGpu, kGpu, render.get()}};
+    add_kfd_object(state_, make_bo(1), 1);
+  }
   Mapping map(const Fd& file, uint64_t offset, size_t size = 0x1000) {
     return std::move(*Mapping::map(size, PROT_READ, MAP_PRIVATE, file.get(), offset));
   }
@@ -107,12 +115,8 @@ TEST_F(RenderHooks, AProcessWithoutKfdAndWithTwoFilesIsRestored) {
 }
 
 TEST_F(RenderHooks, KfdIsRestoredBeforeTheFileWhoseVmItUses) {
-  machine_has_kfd_ = true;
   const Fd kfd = open(kKfdPath), render = open(kRenderPath);
-  state_.pid = getpid();
-  state_.blob = {std::byte{'k'}};
-  state_.devices = {{kGpu, kGpu, render.get()}};
-  add_kfd_object(state_, make_bo(1), 1);
+  use_kfd_too(render);
   add_render(render, {make_bo(2), make_bo(1)}, "vm");
   const Mapping of_kfd_bo = map(render, make_bo(1).mmap_offset);
   ASSERT_EQ(dump({&render, &kfd}), 0) << log();
@@ -143,12 +147,8 @@ TEST_F(RenderHooks, KfdIsRestoredBeforeTheFileWhoseVmItUses) {
 
 // Work that was submitted through a file may wait for memory that the queues write.
 TEST_F(RenderHooks, QueuesRunUntilTheWorkOfFilesIsDone) {
-  machine_has_kfd_ = true;
   const Fd kfd = open(kKfdPath), render = open(kRenderPath);
-  state_.pid = getpid();
-  state_.blob = {std::byte{'k'}};
-  state_.devices = {{kGpu, kGpu, render.get()}};
-  add_kfd_object(state_, make_bo(1), 1);
+  use_kfd_too(render);
   add_render(render, {make_bo(2)}, "file");
   state_.files_wait_for_queues = true;
   EXPECT_EQ(dump({&render, &kfd}), 0) << log();

@@ -24,9 +24,7 @@ Status PreDump::need_session(kernel::Node node) {
 // A process that has closed /dev/kfd may still have state of it.
 Status PreDump::add(pid_t pid) {
   std::vector<host::ProcessFile> files = TRY(env_.host.files_of(pid));
-  const auto is_kfd = [](const auto& file) { return file.node.kind == NodeKind::kKfd; };
-  if (std::ranges::any_of(files, is_kfd) || !TRY(env_.host.kfd_state_of(pid)).exists)
-    return add(pid, files);
+  if (host::has_kfd(files) || !TRY(env_.host.kfd_state_of(pid)).exists) return add(pid, files);
   const auto opened = host::open_in(pid, env_.host.kfd_path());
   if (!opened.ok()) return add(pid, files);
   files.push_back({*opened, {NodeKind::kKfd, 0}});

@@ -128,8 +128,7 @@ Status Tree::check_threads(pid_t pid) const {
 // State of /dev/kfd belongs to the memory of a process. When no file of it is open, CRIU has none
 // to dump and to restore: the process opens one again, for the time of the dump.
 Result<std::optional<int>> Tree::open_kfd_again(pid_t pid, std::vector<host::ProcessFile>& files) {
-  if (std::ranges::any_of(files, [](const auto& file) { return file.node.kind == NodeKind::kKfd; }))
-    return std::optional<int>();
+  if (host::has_kfd(files)) return std::optional<int>();
   const host::KfdState state = TRY(host_.kfd_state_of(pid));
   if (!state.exists) return std::optional<int>();
   auto refusal = [&](const Error& error) {

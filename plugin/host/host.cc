@@ -227,6 +227,11 @@ Result<std::vector<ProcessFile>> Host::files_of_thread(pid_t pid, pid_t thread) 
   return result;
 }
 
+bool has_kfd(std::span<const ProcessFile> files) {
+  return std::ranges::any_of(
+      files, [](const ProcessFile& file) { return file.node.kind == NodeKind::kKfd; });
+}
+
 Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
   return files_of_thread(pid, pid);
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct ProcessFile {
   int number;
   NodeId node;
 };
+bool has_kfd(std::span<const ProcessFile> files);
 
 // An open GPU node that the first thread of the process does not have under that number.
 struct ThreadFile {

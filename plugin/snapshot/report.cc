@@ -26,22 +26,19 @@ void Report::detail(const std::string& text) {
 }
 
 Result<StatusPipe> StatusPipe::create() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Error::system("cannot make a pipe");
-  StatusPipe pipe;
-  pipe.reader_.reset(ends[0]);
-  pipe.writer_.reset(ends[1]);
-  return pipe;
+  StatusPipe lines;
+  lines.pipe_ = TRY(Pipe::create(O_NONBLOCK));
+  return lines;
 }
 
 Status StatusPipe::keep_in_child() const {
-  if (fcntl(writer_.get(), F_SETFD, 0) == 0) return {};
+  if (fcntl(pipe_.write.get(), F_SETFD, 0) == 0) return {};
   return Error::system("cannot keep a descriptor");
 }
 
 void StatusPipe::read(Report& report, const std::string& prefix) {
   char buffer[4096];
-  for (ssize_t got; (got = ::read(reader_.get(), buffer, sizeof(buffer))) > 0;)
+  for (ssize_t got; (got = ::read(pipe_.read.get(), buffer, sizeof(buffer))) > 0;)
     text_.append(buffer, static_cast<size_t>(got));
   for (size_t end; (end = text_.find('\n')) != text_.npos; text_.erase(0, end + 1))
     report_line(text_.substr(0, end), report, prefix);

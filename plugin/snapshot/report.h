@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/fd.h"
+#include "base/pipe.h"
 #include "snapshot/program.h"
 
 namespace amdgpu_criu::snapshot {
@@ -34,18 +34,18 @@ class StatusPipe {
  public:
   static Result<StatusPipe> create();
 
-  int writing_end() const { return writer_.get(); }
+  int writing_end() const { return pipe_.write.get(); }
   // For the child: criu inherits the descriptor.
   Status keep_in_child() const;
   // In the parent, when the child exists.
-  void close_writing_end() { writer_.reset(); }
+  void close_writing_end() { pipe_.write.reset(); }
   // Reports new phases, and the progress of a long one, each line after `prefix`.
   void read(Report& report, const std::string& prefix);
 
  private:
   void report_line(const std::string& line, Report& report, const std::string& prefix);
 
-  Fd reader_, writer_;
+  Pipe pipe_;
   std::string text_;
   std::string phase_;
   Clock::time_point reported_;

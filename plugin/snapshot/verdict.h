@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/fd.h"
+#include "base/pipe.h"
 #include "base/result.h"
 
 namespace amdgpu_criu::snapshot {
@@ -21,11 +21,6 @@ class Verdict {
   void give(bool is_good);
 
  private:
-  struct Pipe {
-    Fd reader, writer;
-  };
-  static Result<Pipe> create_pipe();
-
   Pipe question_, answer_;
   Fd script_;
 };

@@ -12,6 +12,7 @@
 
 #include <cstdio>
 
+#include "base/pipe.h"
 #include "dump/tree.h"
 #include "host/run_directory.h"
 #include "tool/commands.h"
@@ -183,17 +184,15 @@ int hold(pid_t pid, Fd report) {
 }  // namespace
 
 int freeze(pid_t pid) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return complain(2, Error::system("pipe").message());
-  const Fd report(ends[0]);
-  Fd reporter(ends[1]);
+  auto pipe = Pipe::create();
+  if (!pipe.ok()) return complain(2, pipe.error().message());
   const pid_t child = fork();
   if (child < 0) return complain(2, Error::system("fork").message());
-  if (child == 0) _exit(hold(pid, std::move(reporter)));
-  reporter.reset();
+  if (child == 0) _exit(hold(pid, std::move(pipe->write)));
+  pipe->write.reset();
   std::string said;
   char buffer[512];
-  for (ssize_t got; (got = read(report.get(), buffer, sizeof(buffer))) > 0;)
+  for (ssize_t got; (got = read(pipe->read.get(), buffer, sizeof(buffer))) > 0;)
     said.append(buffer, got);
   if (said.empty()) return complain(2, "the process that was to hold the pause has died");
   if (said.front() != kPaused) return complain(1, said);

@@ -12,7 +12,7 @@
 namespace amdgpu_criu {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kImagePage = 4096;
 constexpr size_t kMagics = 8;
 
 // pagemap_head and pagemap_entry (CRIU, images/pagemap.proto): all fields are numbers.
@@ -70,7 +70,7 @@ Result<Pages> Pages::open(int directory, uint32_t pid) {
   uint64_t offset = 0;
   while (!bytes.empty()) {
     Message entry = TRY(take_message(bytes));
-    const uint64_t size = std::max(entry[kCount32], entry[kCount64]) * kPage;
+    const uint64_t size = std::max(entry[kCount32], entry[kCount64]) * kImagePage;
     const bool present = entry.contains(kFlags) ? entry[kFlags] & kPresent : !entry[kInParent];
     if (!present) continue;
     runs.push_back({.address = entry[kAddress], .bytes = size, .offset = offset});

@@ -9,13 +9,13 @@ using amdgpu_criu::Error;
 
 namespace {
 constexpr uint64_t kPackets = 64;
-constexpr uint32_t kRingBytes = kPackets * sizeof(AqlBarrierPacket);
+constexpr uint32_t kAqlRingBytes = kPackets * sizeof(AqlBarrierPacket);
 }  // namespace
 
 amdgpu_criu::Result<AqlQueue> AqlQueue::create(const Kfd& kfd, const Gpu& gpu,
                                                Doorbells& doorbells) {
   AqlQueue aql(
-      TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kAql, kRingBytes, Domain::kUserptr})));
+      TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kAql, kAqlRingBytes, Domain::kUserptr})));
   auto* ring = reinterpret_cast<AqlBarrierPacket*>(aql.queue_.ring().data());
   for (uint64_t i = 0; i < kPackets; ++i) ring[i].header = kAqlInvalidHeader;
   return aql;

@@ -8,13 +8,13 @@ namespace e2e {
 using amdgpu_criu::Error;
 
 namespace {
-constexpr uint32_t kRingBytes = 8192;
+constexpr uint32_t kSdmaRingBytes = 8192;
 constexpr uint64_t kSlotBytes = SdmaQueue::kSlotDwords * 4;
 }  // namespace
 
 amdgpu_criu::Result<SdmaQueue> SdmaQueue::create(const Kfd& kfd, const Gpu& gpu,
                                                  Doorbells& doorbells) {
-  return SdmaQueue(TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kSdma, kRingBytes})));
+  return SdmaQueue(TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kSdma, kSdmaRingBytes})));
 }
 
 // SDMA counts its pointers in bytes.
@@ -23,9 +23,9 @@ amdgpu_criu::Status SdmaQueue::submit(SdmaStream stream) {
   if (dwords.size() != kSlotDwords)
     return Error::of(EMSGSIZE, "SDMA submission of {} dwords", dwords.size());
   const uint64_t start = queue_.write_pointer();
-  const uint64_t used = (start - queue_.read_pointer()) % kRingBytes;
-  if (used + kSlotBytes >= kRingBytes) return Error::of(ENOBUFS, "the SDMA ring is full");
-  memcpy(&queue_.ring()[start % kRingBytes], dwords.data(), kSlotBytes);
+  const uint64_t used = (start - queue_.read_pointer()) % kSdmaRingBytes;
+  if (used + kSlotBytes >= kSdmaRingBytes) return Error::of(ENOBUFS, "the SDMA ring is full");
+  memcpy(&queue_.ring()[start % kSdmaRingBytes], dwords.data(), kSlotBytes);
   queue_.ring_doorbell(start + kSlotBytes, start + kSlotBytes);
   return {};
 }

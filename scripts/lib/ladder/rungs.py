@@ -106,8 +106,8 @@ DEBUG = table(
     Rung("debug-kernel", (("scripts/debug-kernel",), ("scripts/module", "--debug-kernel", "--next")),
          ("lab",), 1200, builds=True),
     debug_guests("debug-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS,
-                 "guest", "kselftest", "kselftest-smp", "next-version", "kselftest-hang",
-                 "navi31-debug"),
+                 "guest", "kselftest", "kselftest-smp", "kselftest-smp-again", "next-version",
+                 "kselftest-hang", "navi31-debug"),
     debug_guests("debug-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug"),
 )
 
@@ -116,7 +116,7 @@ KCSAN = table(
     Rung("kcsan-kernel", (("scripts/debug-kernel", "--kcsan"), ("scripts/module", "--kcsan-kernel")),
          ("lab",), 1000, builds=True),
     debug_guests("kcsan-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS, "guest", "kselftest-smp",
-                 kernel="kcsan-kernel"),
+                 "kselftest-smp-again", kernel="kcsan-kernel"),
     debug_guests("kcsan-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug", kernel="kcsan-kernel"),
 )
 
@@ -129,8 +129,8 @@ CAMPAIGN = table(
          ("lab", "host")),
     Rung("dkms", (("scripts/deb",), ("scripts/check-dkms",)), ("lab", "host")),
     debug_guests("debug-all-kselftests", "1", DEBUG_CAMPAIGN_SECONDS,
-                 "guest", "kselftest", "kselftest-smp", "next-version", "kselftest-hang",
-                 "navi31-debug"),
+                 "guest", "kselftest", "kselftest-smp", "kselftest-smp-again", "next-version",
+                 "kselftest-hang", "navi31-debug"),
     debug_guests("debug-all-rest", "1", DEBUG_CAMPAIGN_SECONDS,
                  "e2e", "e2e-render", "e2e-trees", "e2e-reboot", "e2e-swapped"),
     *(Rung(f"asics-{chip}", (("selftests/vm/check", "--name", f"asics-{chip}",

@@ -70,7 +70,7 @@ carry_or_refuse() {
 scenario_generated() {
   need_gpus 1
   need_plugin
-  local seed count=10
+  local seed count=6
   CARRIED=0
   ((EVERY == 0)) || count=3000
   echo "seeds $SEED to $((SEED + count - 1)); SEED=NUMBER begins with another one"

@@ -100,7 +100,7 @@ def _suite(config: configparser.ConfigParser, module: str, base: str) -> Suite:
     for _, keys in sections:
         _refuse_unknown(keys, BOOT_KEYS)
     for keys in of_bases.values():
-        _refuse_unknown(keys, BOOT_KEYS - {"base"})
+        _refuse_unknown(keys, BOOT_KEYS - {"base"} | {"turns"})
     common |= of_bases.get(base, {})
     if not common.get("name"):
         raise ValueError("the suite has no name")

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Sequence
 
-from .rungs import CAMPAIGNS, CHECK, UnknownRung, expand
+from . import campaign_results, place
+from .rungs import ALL, CAMPAIGNS, CHECK, UnknownRung, expand
 from .runner import Runner
 
 
@@ -35,4 +37,8 @@ def campaign(arguments: Sequence[str]) -> int:
         if name not in CAMPAIGNS:
             print(f"campaign: no campaign {name}\n{list_campaigns()}", file=sys.stderr)
             return 1
-    return _run("campaign", [rung for name in arguments for rung in CAMPAIGNS[name][0]])
+    rungs = [rung for name in arguments for rung in CAMPAIGNS[name][0]]
+    status = _run("campaign", rungs)
+    if status in (0, 1):
+        campaign_results.note(place.TOP, rungs, ALL, datetime.date.today().isoformat())
+    return status

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The last results of campaigns, and the table of README.md that they make.
+
+A campaign that ends replaces its lines in selftests/vm/campaigns/results.txt, and the table between
+the marks in README.md. The name in a line is a suite of selftests/vm/campaigns, or else a rung:
+
+    hip-navi31 2026-11-27 4 passed 0 failed 0 skipped
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import results
+
+FILE = Path("selftests/vm/campaigns/results.txt")
+README = Path("README.md")
+BEGIN, END = "<!-- campaigns -->\n", "<!-- end of campaigns -->\n"
+HEAD = ("# SPDX-License-Identifier: GPL-2.0\n"
+        "# The last result of each campaign: scripts/campaign writes this file.\n")
+
+CHIPS = ("MI210", "MI300X", "Navi 31")
+# For each chip, the suites and rungs that show it. None: the stack does not run on the chip.
+STACKS: tuple[tuple[str, tuple[str | None, str | None, str | None]], ...] = (
+    ("Driver and CRIU: kselftests, scenarios, igt", ("every-guest every-e2e", "asics-mi300x*", "asics-navi31*")),
+    ("ROCm: ROCr and HIP programs", ("hip waves", "waves-debugger-mi300x", "hip-navi31 waves-debugger-navi31")),
+    ("llama.cpp by HIP, and its operations", ("llm ops", None, "llm-navi31 ops-navi31")),
+    ("Vulkan by RADV, and llama.cpp by it", (None, None, "vulkan llm-vulkan ops-vulkan")),
+    ("Servers and training", ("serve train", None, "serve-navi31 train-navi31")),
+)
+
+
+@dataclass
+class Outcome:
+    date: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, other: Outcome) -> None:
+        self.date = min(self.date, other.date)
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def cell(self) -> str:
+        ran = self.passed + self.failed
+        return f"{self.passed} of {ran} passed, {self.date}" if self.failed else f"{ran} passed, {self.date}"
+
+
+def parse(text: str) -> dict[str, Outcome]:
+    known = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, date, passed, _, failed, _, skipped, _ = line.split()
+            known[name] = Outcome(date, int(passed), int(failed), int(skipped))
+    return known
+
+
+def write(known: Mapping[str, Outcome]) -> str:
+    return HEAD + "".join(f"{name} {one.date} {one.passed} passed {one.failed} failed {one.skipped} skipped\n"
+                          for name, one in sorted(known.items()))
+
+
+def read_rungs(rungs: Iterable[str], every: Iterable[str], directory: Path, suites: set[str],
+               date: str) -> dict[str, Outcome]:
+    """The outcomes of rungs that have just ended."""
+    found: dict[str, Outcome] = {}
+    every = list(every)
+    for rung in rungs:
+        for file in results.files_of(rung, every, directory):
+            suite = file.stem.removeprefix(f"{rung}-")
+            total = results.read([file])
+            one = Outcome(date, total.passed, len(total.failures), len(total.skips))
+            name = suite if suite in suites else rung
+            if name in found:
+                found[name].add(one)
+            else:
+                found[name] = one
+    return found
+
+
+def _cell(patterns: str | None, known: Mapping[str, Outcome]) -> str:
+    if patterns is None:
+        return "–"
+    cell: Outcome | None = None
+    for name, one in known.items():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split()):
+            cell = cell or Outcome(one.date)
+            cell.add(one)
+    return cell.cell() if cell else "not run"
+
+
+def table(known: Mapping[str, Outcome]) -> str:
+    lines = ["| | " + " | ".join(CHIPS) + " |", "|---|" + "---|" * len(CHIPS)]
+    lines += [f"| {stack} | " + " | ".join(_cell(one, known) for one in shown) + " |"
+              for stack, shown in STACKS]
+    return "\n".join(lines) + "\n"
+
+
+def replace_table(readme: str, known: Mapping[str, Outcome]) -> str:
+    before, rest = readme.split(BEGIN)
+    return before + BEGIN + table(known) + END + rest.split(END)[1]
+
+
+def note(top: Path, rungs: Iterable[str], every: Iterable[str], date: str) -> None:
+    suites = {file.stem for file in (top / FILE).parent.glob("*.suite")}
+    new = read_rungs(rungs, every, top / "build" / "results", suites, date)
+    if not new:
+        return
+    known = parse((top / FILE).read_text()) | new
+    (top / FILE).write_text(write(known))
+    readme = (top / README).read_text()
+    (top / README).write_text(replace_table(readme, known))

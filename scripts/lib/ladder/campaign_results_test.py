@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+import tempfile
+import unittest
+from pathlib import Path
+
+from . import campaign_results as tested
+from . import place
+
+
+class CampaignResults(unittest.TestCase):
+    def setUp(self):
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        self.top = Path(work.name)
+        (self.top / "build" / "results").mkdir(parents=True)
+        (self.top / tested.FILE).parent.mkdir(parents=True)
+        (self.top / tested.FILE).write_text(tested.HEAD)
+        for suite in ("hip", "hip-navi31"):
+            (self.top / tested.FILE.parent / f"{suite}.suite").touch()
+        (self.top / tested.README).write_text("before\n" + tested.BEGIN + tested.END + "after\n")
+
+    def ran(self, stem, *lines):
+        (self.top / "build" / "results" / f"{stem}.tap").write_text("\n".join(lines) + "\n")
+
+    def note(self, *rungs, date="2026-01-02"):
+        tested.note(self.top, rungs, ["hip", "every-e2e", "module"], date)
+
+    def readme(self):
+        return (self.top / tested.README).read_text()
+
+    def test_each_suite_of_a_campaign_has_a_line_and_a_cell(self):
+        self.ran("hip-hip", "ok a", "ok b", "skip c # no GPU")
+        self.ran("hip-hip-navi31", "ok a", "not ok b # wrong")
+        self.note("hip")
+        lines = (self.top / tested.FILE).read_text().splitlines()
+        self.assertIn("hip 2026-01-02 2 passed 0 failed 1 skipped", lines)
+        self.assertIn("hip-navi31 2026-01-02 1 passed 1 failed 0 skipped", lines)
+        self.assertIn("| 2 passed, 2026-01-02 | not run | 1 of 2 passed, 2026-01-02 |", self.readme())
+        self.assertTrue(self.readme().startswith("before\n") and self.readme().endswith("after\n"))
+
+    def test_other_suites_add_up_to_their_rung(self):
+        self.ran("every-e2e-e2e", "ok a")
+        self.ran("every-e2e-e2e-trees", "ok a", "ok b")
+        self.note("every-e2e")
+        self.assertIn("| 3 passed, 2026-01-02 |", self.readme())
+
+    def test_a_later_run_replaces_the_line_and_keeps_the_others(self):
+        self.ran("hip-hip", "ok a")
+        self.note("hip")
+        self.ran("hip-hip", "ok a", "ok b")
+        (self.top / "build" / "results" / "hip-hip-navi31.tap").unlink(missing_ok=True)
+        self.ran("every-e2e-e2e", "ok a")
+        self.note("hip", date="2026-03-04")
+        known = tested.parse((self.top / tested.FILE).read_text())
+        self.assertEqual({"hip": tested.Outcome("2026-03-04", 2)}, known)
+        self.assertIn("| 2 passed, 2026-03-04 |", self.readme())
+
+    def test_rungs_that_build_have_no_line(self):
+        self.ran("module", "ok module builds")
+        self.note("hip")
+        self.assertEqual(tested.HEAD, (self.top / tested.FILE).read_text())
+
+
+class Readme(unittest.TestCase):
+    def test_its_table_is_made_of_the_results(self):
+        readme = (place.TOP / tested.README).read_text()
+        known = tested.parse((place.TOP / tested.FILE).read_text())
+        self.assertEqual(tested.replace_table(readme, known), readme, "scripts/campaign makes the table")
+
+
+if __name__ == "__main__":
+    unittest.main()

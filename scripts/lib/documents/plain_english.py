@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,12 @@ _ASK = "a comment states a fact"
 class Phrase:
     pattern: re.Pattern[str]
     instead: str
+    # In a text in small letters. Most texts lack a word, which takes much less time to find out.
+    words: tuple[re.Pattern[str], ...]
+
+    def found(self, text: str, small: str) -> Iterator[re.Match[str]]:
+        if all(word.search(small) for word in self.words):
+            yield from self.pattern.finditer(text)
 
 
 @dataclass(frozen=True)
@@ -44,16 +51,19 @@ def parse(text: str) -> Rules:
         if line.startswith("except "):
             exceptions.append(line.split()[1])
         elif arrow:
-            words = _GAP.join(f"(?i:{word})" for word in pattern.split(" "))
-            phrases.append(Phrase(re.compile(_WORD.format(words)), instead))
+            words = pattern.split(" ")
+            whole = _WORD.format(_GAP.join(f"(?i:{word})" for word in words))
+            phrases.append(Phrase(re.compile(whole), instead,
+                                  tuple(re.compile(word.lower()) for word in words)))
     return Rules(tuple(exceptions), tuple(phrases))
 
 
 def faults(rules: Rules, path: str, text: str) -> list[str]:
     if not rules.covers(path):
         return []
+    small = text.lower()
     found = [(match.start(), " ".join(match[0].split()), phrase.instead)
-             for phrase in rules.phrases for match in phrase.pattern.finditer(text)]
+             for phrase in rules.phrases for match in phrase.found(text, small)]
     found += [(match.start(), match[0].strip(), _ASK) for match in _QUESTION.finditer(text)]
     return [f"{path}:{text.count(chr(10), 0, start) + 1}: '{what}': {instead}"
             for start, what, instead in sorted(found)]

@@ -26,7 +26,7 @@ namespace sample {
 namespace {
 
 // The number of bytes of blobs with random damage that are read.
-constexpr size_t kDamagedBytes = 100'000'000, kMostMutations = 15000;
+constexpr size_t kDamagedBytes = 50'000'000, kMostMutations = 8000;
 // A longer tail is represented by its checksum.
 constexpr size_t kTailShown = 256;
 

@@ -15,7 +15,6 @@
 #include <set>
 #include <sstream>
 
-#include "base/result.h"
 #include "shader/code_object.h"
 #include "shader/cores.h"
 #include "shader/instruction.h"
@@ -50,11 +49,14 @@ std::string without_suffix(std::string name) {
   return name;
 }
 
-std::string bytes_of(const Words& words) {
+// Without formatted(), which would take most of the time of these tests.
+std::string bytes_of(const Words& words, char after = ' ') {
+  constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (const uint32_t word : words) {
     for (unsigned shift = 0; shift < 32; shift += 8) {
-      text += amdgpu_criu::formatted("{:#04x} ", word >> shift & 0xff);
+      const uint32_t byte = word >> shift & 0xff;
+      text.append({'0', 'x', kDigits[byte >> 4], kDigits[byte & 15], after});
     }
   }
   return text;
@@ -88,9 +90,9 @@ std::vector<Text> disassemble(const std::vector<Words>& encodings, Isa isa) {
       continue;
     }
     const Words& words = encodings.at(out.size());
-    const bool at_start = encoding.starts_with(
-        amdgpu_criu::formatted("{:#04x},{:#04x},{:#04x},{:#04x}", words[0] & 0xff,
-                               words[0] >> 8 & 0xff, words[0] >> 16 & 0xff, words[0] >> 24));
+    std::string start = bytes_of({words[0]}, ',');
+    start.pop_back();
+    const bool at_start = encoding.starts_with(start);
     const auto commas = static_cast<size_t>(std::ranges::count(encoding, ','));
     if (!first) first = at_start ? Text{without_suffix(name), (commas + 1) / 4, line} : Text{};
   }

@@ -186,7 +186,7 @@ TEST_P(SuspendTest, TheResultIsTheSameWhereverTheWavesAreSaved) {
   const auto expected = results();
   fill();
   ASSERT_NE(results(), expected);
-  for (uint64_t at = 0; at < steps; at += stride(steps, 12)) {
+  for (uint64_t at = 0; at < steps; at += stride(steps, 6)) {
     fill();
     auto dispatch = started();
     run_steps(*dispatch, at);
@@ -238,7 +238,7 @@ TEST_P(SuspendTest, WavesAreSavedAgainWhileTheyRestoreThemselves) {
   to_restore = again(std::move(to_restore));
   ASSERT_TRUE(to_restore);
   const uint64_t rest = finish(*to_restore);
-  for (uint64_t at = 0; at < rest; at += stride(rest, 10)) {
+  for (uint64_t at = 0; at < rest; at += stride(rest, 5)) {
     fill();
     auto dispatch = started();
     run_steps(*dispatch, steps / 3);

@@ -128,7 +128,7 @@ class Saver {
     if (next_hash_ >= hashes_.size()) return false;
     const image::Hash hash = hashes_[next_hash_++];
     saved_.counts.hashed_bytes += part.size;
-    if (hash == hash_of_zeros(part.size)) {
+    if (hash == zeros_.of(part.size)) {
       part.chunk.size = part.size;
       part.chunk.encoding = Encoding::kZeros;
       return true;
@@ -139,12 +139,6 @@ class Saver {
     part.hash = hash;
     part.chunk = *earlier;
     return true;
-  }
-
-  const image::Hash& hash_of_zeros(uint32_t size) {
-    const auto [hash, is_new] = hashes_of_zeros_.try_emplace(size);
-    if (is_new) hash->second = image::strong_hash(std::vector<std::byte>(size));
-    return hash->second;
   }
 
   void append(const std::shared_ptr<gpu::Imported>& from, Part& part, uint64_t offset) {
@@ -318,8 +312,8 @@ class Saver {
   bool cannot_hash_ = false;
   std::vector<gpu::ChunkHash> hashes_;  // of the objects that are added next
   size_t next_hash_ = 0;
-  std::map<uint32_t, image::Hash> hashes_of_zeros_;  // by size: whole pages, at most a chunk
-  std::map<uint32_t, uint32_t> source_numbers_;      // number in the file, by number in Earlier
+  image::HashesOfZeros zeros_;
+  std::map<uint32_t, uint32_t> source_numbers_;  // number in the file, by number in Earlier
   Saved saved_;
 };
 

@@ -4,6 +4,7 @@
 #include <blake3.h>
 
 #include <cstring>
+#include <vector>
 
 #include "base/result.h"
 
@@ -66,6 +67,12 @@ Hash strong_hash(std::span<const std::byte> bytes) {
   StrongHasher hasher;
   hasher.add(bytes);
   return hasher.finish();
+}
+
+const Hash& HashesOfZeros::of(uint32_t size) {
+  const auto [hash, is_new] = hashes_.try_emplace(size);
+  if (is_new) hash->second = strong_hash(std::vector<std::byte>(size));
+  return hash->second;
 }
 
 std::string text_of(const Hash& hash) {

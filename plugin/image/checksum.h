@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,15 @@ using Hash = std::array<std::byte, 32>;
 Hash strong_hash(std::span<const std::byte> bytes);
 // "blake3:" and the bytes in hexadecimal.
 std::string text_of(const Hash& hash);
+
+// Hashes of zeros, computed once for each size.
+class HashesOfZeros {
+ public:
+  const Hash& of(uint32_t size);
+
+ private:
+  std::map<uint32_t, Hash> hashes_;
+};
 
 // The hash of bytes that are added one after another.
 class StrongHasher {

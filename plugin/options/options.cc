@@ -135,7 +135,7 @@ constexpr Entry kOptions[] = {
      set_compression},
     {{"incremental", kOnOff, "off", "a later dump will refer to this one"},
      set_yes_no<&Options::incremental>},
-    {{"gpu-hashes", kOnOff, "on", "GPUs hash their memory, where it needs hashes"},
+    {{"gpu-hashes", kOnOff, "on", "GPUs hash their memory, where it needs hashes or has them"},
      set_yes_no<&Options::gpu_hashes>},
     {{"io", "io_uring, threads", "io_uring", "how a dump writes files"}, set_io},
     {{"direct-io", kOnOff, "on", "files are read and written past the page cache"},

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "restore/verify_contents.h"
+
 namespace amdgpu_criu::restore {
 namespace {
 
@@ -280,6 +282,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   if (tools.direct) files.use_direct();
   auto filled = fill_contents(*engine, tools.queue, files, objects, import, tools.options);
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
+  if (tools.gpu_hashes) report.compared_bytes = TRY(verify_contents(*engine, objects, import));
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();
   report.bytes = filled->bytes;

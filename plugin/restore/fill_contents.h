@@ -50,6 +50,7 @@ struct FillTools {
   gpu::StagingSize staging;
   pipeline::IoQueue& queue;
   bool direct = true;
+  bool gpu_hashes = true;  // the GPU compares what it has been filled with
   FillOptions options{};
 };
 
@@ -59,6 +60,7 @@ struct FillReport {
   uint64_t milliseconds = 0;
   uint64_t zero_bytes = 0;   // of these
   uint64_t submissions = 0;  // to the GPU
+  uint64_t compared_bytes = 0;
   gpu::StagingSize staging;
   const char* io = "";     // the kind of I/O
   std::string not_direct;  // a file without direct I/O, if that was requested

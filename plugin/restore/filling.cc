@@ -106,6 +106,7 @@ Status Filling::fill(const Batch& batch) {
       env_.options.staging,
       in_background_ ? *io_.at(gpu_id) : *own_io,
       env_.options.direct && !env_.options.replicas,
+      env_.options.gpu_hashes,
       {[&](const Progress& progress) { report(gpu_id, progress); }, workers_.get()}};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report = TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)),
@@ -114,9 +115,9 @@ Status Filling::fill(const Batch& batch) {
   if (!report.not_direct.empty())
     log_warning("the file system of {} has no direct I/O: it is read through the page cache",
                 report.not_direct);
-  log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {}", report.objects, report.bytes,
-           gpu_id, report.milliseconds, in_background_ ? ", in the background" : "",
-           report.times.text());
+  log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {} compared by it; {}", report.objects,
+           report.bytes, gpu_id, report.milliseconds, in_background_ ? ", in the background" : "",
+           report.compared_bytes, report.times.text());
   return {};
 }
 

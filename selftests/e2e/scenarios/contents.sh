@@ -205,6 +205,10 @@ scenario_contents_incremental() {
   nothing_runs "without the first dump"
   mv "$DIR/away" "$DIR/first"
   restore_and_check restore "$DIR/second"
+  local compared bytes
+  compared=$(contents_fact restore '; ([0-9]+) compared by it')
+  bytes=$(contents_fact restore 'filled [0-9]+ BOs, ([0-9]+) bytes')
+  [ "$compared" -eq "$bytes" ] || fail "the GPU has compared $compared of $bytes restored bytes"
   ends_well "after the restore"
 }
 

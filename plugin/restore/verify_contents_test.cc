@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "restore/verify_contents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/contents_test.h"
+
+namespace amdgpu_criu::restore {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::ContentsTest;
+using testing_support::kChunk;
+using testing_support::TempDir;
+
+class VerifyContents : public ContentsTest {
+ protected:
+  void SetUp() override {
+    ContentsTest::SetUp();
+    testing_support::hashes_of_gpu = -1;
+    add(1, 5 * kChunk + 8192, 1);
+    write(1, 2 * kChunk, std::string(kChunk, 0));
+    for (uint64_t id = 2; id < 500; id++) add(id, 4096, id % 3);
+    ASSERT_TRUE(save(dir_.fd(), {.chunk_bytes = kChunk, .hashes = true}).ok());
+  }
+  void TearDown() override {
+    testing_support::hashes_of_gpu = 0;
+    ContentsTest::TearDown();
+  }
+  Result<uint64_t> verify() {
+    const auto loaded = TRY(image::load_contents(dir_.fd()));
+    auto engine = this->engine();
+    return verify_contents(*engine, all_of(loaded.at(0).contents), import_with(*engine));
+  }
+  uint64_t all_bytes() const { return 5 * kChunk + 8192 + 498 * 4096; }
+
+  TempDir dir_;
+};
+
+TEST_F(VerifyContents, WhatWasFilledIsRight) {
+  spoil();
+  ASSERT_TRUE(fill(dir_.fd()).ok());
+  const auto verified = verify();
+  ASSERT_TRUE(verified.ok()) << verified.error().message();
+  EXPECT_EQ(*verified, all_bytes());
+}
+
+TEST_F(VerifyContents, AChangedByteIsNamed) {
+  const struct {
+    uint64_t id, at;
+    const char* text;
+  } places[] = {
+      {1, kChunk + 17, "object 1: 65536 bytes at 0x10000 "},
+      {1, 3 * kChunk - 1, "object 1: 65536 bytes at 0x20000 "},  // of zeros
+      {1, 5 * kChunk + 8191, "object 1: 8192 bytes at 0x50000 "},
+      {2, 0, "object 2: 4096 bytes at 0x0 "},
+      {499, 4095, "object 499: 4096 bytes at 0x0 "},
+  };
+  for (const auto& [id, at, text] : places) {
+    const char was = testing_support::contents_of(state_, id).at(at);
+    write(id, at, std::string(1, static_cast<char>(was ^ 1)));
+    const auto verified = verify();
+    ASSERT_FALSE(verified.ok()) << text;
+    EXPECT_EQ(verified.error().code(), EIO);
+    EXPECT_THAT(verified.error().message(), HasSubstr(text));
+    write(id, at, std::string(1, was));
+  }
+  EXPECT_TRUE(verify().ok());
+}
+
+TEST_F(VerifyContents, NothingIsComparedIfTheGpuFailsOrThereAreNoHashes) {
+  testing_support::hashes_of_gpu = 3;
+  EXPECT_EQ(*verify(), 0u);
+  testing_support::hashes_of_gpu = -1;
+  ASSERT_TRUE(save(dir_.fd(), {.chunk_bytes = kChunk}).ok());
+  spoil();
+  EXPECT_EQ(*verify(), 0u);
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::restore

@@ -111,6 +111,11 @@ int kfd_queue_update(struct kfd *kfd, const struct kfd_queue *queue, __u32 perce
 void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
 /* It copies memory of BOs. */
 void kfd_sdma_copy(struct kfd_queue *queue, void *to, const void *from, __u32 size);
+/*
+ * Waits until the GPU has all queues of the process. It has none while memory of the process moves;
+ * a GPU with a small BAR clears page tables by a job, for which KFD stops the process.
+ */
+int kfd_queues_run(struct kfd *kfd);
 /* A compute queue, with its doorbell mapped; its buffers stay allocated. */
 int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue);
 /* Submits a packet of that type, all else zero, to a new AQL queue. */

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #define PAGE 4096
+#define SOON 5000
 #define RING_SIZE 0x10000
 #define EOP_SIZE 0x1000
 /* Doorbells of one process, on GFX9. */
@@ -132,6 +133,30 @@ void kfd_sdma_copy(struct kfd_queue *queue, void *to, const void *from, __u32 si
 	if (queue->written % sizeof(words))
 		submit(queue, nothing, ARRAY_SIZE(nothing));
 	submit(queue, words, ARRAY_SIZE(words));
+}
+
+int kfd_queues_run(struct kfd *kfd)
+{
+	char *next_address = kfd->next_address;
+	struct kfd_queue last;
+	struct kfd_bo word;
+	int ret = kfd_bo_alloc(kfd, &word, KFD_GTT, PAGE);
+
+	if (!ret)
+		ret = kfd_sdma_create(kfd, &last);
+	if (ret)
+		return ret;
+	kfd_sdma_write(&last, word.at, 1);
+	if (!kfd_becomes(word.at, 1, SOON))
+		return -ETIMEDOUT;
+	kfd_doorbell_unmap(&last);
+	ret = kfd_queue_destroy(kfd, last.id);
+	if (!ret)
+		ret = kfd_bo_free(kfd, &last.pointers);
+	if (!ret)
+		ret = kfd_bo_free(kfd, &last.ring);
+	kfd->next_address = next_address;
+	return ret ? ret : kfd_bo_free(kfd, &word);
 }
 
 int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue)

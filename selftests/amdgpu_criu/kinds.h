@@ -143,7 +143,8 @@ static int make_sdma(struct kfd *kfd, struct carry *carry, int num)
 
 	for (int i = 0; !ret && i < num; i++)
 		ret = kfd_sdma_create(kfd, &notes_of(carry)->queues[i]);
-	return ret;
+	/* A queue that runs for the first time has another MQD. */
+	return ret || !num ? ret : kfd_queues_run(kfd);
 }
 
 /* Maps memory of the process for SVM ranges, and carries its contents over. */

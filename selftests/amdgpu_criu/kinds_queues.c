@@ -215,7 +215,7 @@ static int make_by_engine(struct kfd *kfd, struct carry *carry)
 	for (__u32 i = 0; !ret && i < 2; i++)
 		ret = kfd_sdma_create_as(kfd, &notes->queues[i],
 					 KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 1);
-	return ret;
+	return ret ? ret : kfd_queues_run(kfd);
 }
 
 TEST_F(kinds, sdma_queues_by_engine_stay_on_their_engine)
@@ -232,7 +232,9 @@ static int make_xgmi(struct kfd *kfd, struct carry *carry)
 	if (ret)
 		return ret;
 	ret = kfd_sdma_create_as(kfd, &notes->queues[0], KFD_IOC_QUEUE_TYPE_SDMA_XGMI, 0);
-	return ret == -ENOMEM ? LACKS : ret;
+	if (ret == -ENOMEM)
+		return LACKS;
+	return ret ? ret : kfd_queues_run(kfd);
 }
 
 TEST_F(kinds, sdma_queues_for_xgmi_continue)

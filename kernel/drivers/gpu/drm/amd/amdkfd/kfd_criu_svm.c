@@ -5,8 +5,6 @@
  * Carried: all attributes. CRIU saves and restores the pages as memory of the process: those in
  * VRAM migrate to system memory when CRIU reads them, and again as the attributes say.
  */
-#include <linux/sched/mm.h>
-
 #include "kfd_criu.h"
 #include "kfd_svm.h"
 
@@ -55,8 +53,7 @@ static u32 kfd_criu_list_svm(struct kfd_process *p, struct criu_range *extents, 
 }
 
 /* Reads the attributes that AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR can return. */
-static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm,
-				const struct criu_range *extent,
+static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, const struct criu_range *extent,
 				struct kfd_ioctl_svm_attribute *attrs)
 {
 	struct kfd_process *p = dump->p;
@@ -77,7 +74,7 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 		attrs[KFD_CRIU_SVM_COMMON + i].type = KFD_IOCTL_SVM_ATTR_ACCESS;
 		attrs[KFD_CRIU_SVM_COMMON + i].value = p->pdds[i]->user_gpu_id;
 	}
-	ret = svm_range_get_attr(p, mm, extent->start, extent->size, num, attrs);
+	ret = svm_range_get_attr(p, p->mm, extent->start, extent->size, num, attrs);
 	if (ret)
 		return criu_refuse(dump->out.call, ret, "SVM range %#llx+%#llx: cannot read: %d",
 				   record.start, record.size, ret);
@@ -93,7 +90,6 @@ static int kfd_criu_dump_svm(struct criu_dump *base)
 	struct kfd_process *p = dump->p;
 	struct kfd_ioctl_svm_attribute *attrs __free(kfree) = NULL;
 	struct criu_range *extents __free(kvfree) = NULL;
-	struct mm_struct *mm;
 	u32 num, room;
 	int ret = 0;
 
@@ -107,12 +103,8 @@ static int kfd_criu_dump_svm(struct criu_dump *base)
 	if (!extents || !attrs)
 		return -ENOMEM;
 	num = min(kfd_criu_list_svm(p, extents, room), room);
-	mm = get_task_mm(p->lead_thread);
-	if (!mm)
-		return -ESRCH;
 	for (u32 i = 0; !ret && i < num; i++)
-		ret = kfd_criu_dump_extent(dump, mm, &extents[i], attrs);
-	mmput(mm);
+		ret = kfd_criu_dump_extent(dump, &extents[i], attrs);
 	return ret;
 }
 
@@ -120,18 +112,17 @@ static int kfd_criu_dump_svm(struct criu_dump *base)
  * Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does: it fails with -EAGAIN if the memory changes
  * meanwhile, by a write to a page that a child shares for example.
  */
-static int kfd_criu_set_svm(struct kfd_process *p, struct mm_struct *mm,
-			    const struct kfd_criu_pending_svm *svm,
+static int kfd_criu_set_svm(struct kfd_process *p, const struct kfd_criu_pending_svm *svm,
 			    struct kfd_ioctl_svm_attribute *attrs)
 {
 	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;
-	int ret = amdgpu_criu_fault_in(mm, svm->start, svm->size);
+	int ret = amdgpu_criu_fault_in(p->mm, svm->start, svm->size);
 
 	if (ret)
 		return ret;
 	for (;;) {
-		ret = svm_range_set_attr(p, mm, svm->start >> PAGE_SHIFT, svm->size >> PAGE_SHIFT,
-					 svm->num_attrs, attrs);
+		ret = svm_range_set_attr(p, p->mm, svm->start >> PAGE_SHIFT,
+					 svm->size >> PAGE_SHIFT, svm->num_attrs, attrs);
 		if (ret != -EAGAIN || time_after(jiffies, end) || fatal_signal_pending(current))
 			break;
 		schedule_timeout_killable(1);
@@ -140,27 +131,22 @@ static int kfd_criu_set_svm(struct kfd_process *p, struct mm_struct *mm,
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
-/* Registers the SVM ranges, whose VMAs are restored. */
+/* Registers the SVM ranges, whose VMAs are restored. The caller holds a reference of p->mm. */
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	struct kfd_criu_pending *pending = p->criu_pending;
-	struct mm_struct *mm;
 	int ret = 0;
 
 	if (!pending)
 		return 0;
-	mm = get_task_mm(p->lead_thread);
-	if (!mm)
-		return -ESRCH;
 	for (u32 i = 0; !ret && i < pending->num_svms; i++) {
 		const struct kfd_criu_pending_svm *svm = &pending->svms[i];
 
-		ret = kfd_criu_set_svm(p, mm, svm, &pending->attrs[svm->first_attr]);
+		ret = kfd_criu_set_svm(p, svm, &pending->attrs[svm->first_attr]);
 		if (ret)
 			criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
 				    svm->start, svm->size, ret);
 	}
-	mmput(mm);
 	if (!ret)
 		kfd_criu_forget_svm(p);
 	return ret;

@@ -2,7 +2,9 @@
 /* When RESUME returns 0, memory of the process is there, its queues run, and no event is lost. */
 #include "kinds.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -132,6 +134,80 @@ TEST_F(kinds, a_caller_that_waits_for_memory_can_be_killed)
 	EXPECT_TRUE(WIFSIGNALED(status)) {
 		TH_LOG("status %#x", status);
 	}
+}
+
+/* --- Memory that a cgroup limits */
+
+#define CGROUP "/sys/fs/cgroup/"
+#define LIMITED CGROUP "amdgpu_criu_resume/"
+#define LIMITED_SIZE (4096 * PAGE)
+#define LIMIT "1048576"
+
+static int make_large_userptr(struct kfd *kfd, struct carry *carry)
+{
+	int ret = kfd_bo_alloc(kfd, &notes_of(carry)->words, KFD_USERPTR, LIMITED_SIZE);
+
+	return ret ? ret : kfd_sdma_create(kfd, &notes_of(carry)->queues[0]);
+}
+
+static int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/*
+ * The kernel kills no process for memory of this one, so allocations fail. Returns a descriptor of
+ * the limit, because opening needs memory.
+ */
+static int limit_memory(void)
+{
+	int ret = write_file(CGROUP "cgroup.subtree_control", "+memory"), fd;
+
+	if (!ret && mkdir(LIMITED, 0700))
+		ret = -errno;
+	if (!ret)
+		ret = write_file("/proc/self/oom_score_adj", "-1000");
+	if (!ret)
+		ret = write_file(LIMITED "cgroup.procs", "0");
+	if (ret)
+		return ret;
+	fd = open(LIMITED "memory.max", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, LIMIT, strlen(LIMIT)) > 0)
+		return fd;
+	return -errno;
+}
+
+/* The pages are zeros, and CRIU does not restore such pages. */
+TEST_F(kinds, a_userptr_that_gets_no_memory_is_ENOMEM)
+{
+	__u32 *words;
+	int limit, ret;
+
+	ASSERT_EQ(0, make(self, make_large_userptr, NULL));
+	ASSERT_EQ(0, restore(self));
+	words = self->notes->words.at;
+	ASSERT_EQ(0, madvise(words, LIMITED_SIZE, MADV_DONTNEED));
+	limit = limit_memory();
+	if (limit < 0)
+		SKIP(return, "no cgroup that limits memory: %s", strerror(-limit));
+	ret = criu_resume(&self->kfd.node, self->session, 0);
+	ASSERT_EQ(3, write(limit, "max", 3));
+	close(limit);
+	EXPECT_EQ(-ENOMEM, ret);
+	EXPECT_EQ(0, criu_resume(&self->kfd.node, self->session, 0));
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
+	words += LIMITED_SIZE / sizeof(__u32) - 1;
+	kfd_sdma_write(&self->notes->queues[0], words, 0xcafe);
+	EXPECT_TRUE(kfd_becomes(words, 0xcafe, SOON * patience()));
+	EXPECT_EQ(0, write_file(CGROUP "cgroup.procs", "0"));
+	EXPECT_EQ(0, rmdir(LIMITED));
 }
 
 /* --- Memory that changes */

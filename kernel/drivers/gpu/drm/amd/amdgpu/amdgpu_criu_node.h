@@ -64,7 +64,7 @@ int amdgpu_criu_bos_check(const struct criu_call *call, const struct criu_plan *
 			  u32 num);
 int amdgpu_criu_bos_put(const struct criu_plan *in);
 int amdgpu_criu_restore(struct criu_call *call, struct criu_plan *in);
-int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size);
+int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all);
 
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
 

@@ -154,12 +154,12 @@ int amdgpu_criu_restore(struct criu_call *call, struct criu_plan *in)
 }
 
 /*
- * Brings in memory of a process that only a fault without the mmap lock can bring in:
- * hmm_range_fault() fails with -EFAULT for a page that userfaultfd has not filled, and waits
- * unkillably for a file system in user space. Omits memory that is not mapped or not accessible.
- * Returns -EINTR if the caller is killed.
+ * Brings in memory of a process. hmm_range_fault() fails with -EFAULT, as for memory that is not
+ * mapped, if there is no memory or if userfaultfd has not filled a page, and waits unkillably for a
+ * file system in user space. Without @all, omits what it can bring in itself. Omits memory that is
+ * not mapped or not accessible. Returns -ENOMEM, or -EINTR if the caller is killed.
  */
-int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size)
+int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all)
 {
 	const u64 end = start + size;
 	struct vm_area_struct *vma;
@@ -177,14 +177,16 @@ int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size)
 		at = max_t(u64, at, vma->vm_start);
 		last = min_t(u64, end, vma->vm_end);
 		num = 0;
-		if (vma->vm_file || userfaultfd_armed(vma))
+		if (all || vma->vm_file || userfaultfd_armed(vma))
 			num = get_user_pages_remote(mm, at, (last - at) >> PAGE_SHIFT,
 						    vma->vm_flags & VM_WRITE ? FOLL_WRITE : 0,
 						    NULL, &locked);
-		if (fatal_signal_pending(current))
+		if (num == -ENOMEM || fatal_signal_pending(current))
 			break;
 	}
 	if (locked)
 		mmap_read_unlock(mm);
-	return fatal_signal_pending(current) ? -EINTR : 0;
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return num == -ENOMEM ? num : 0;
 }

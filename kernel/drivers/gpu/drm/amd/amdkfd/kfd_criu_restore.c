@@ -147,7 +147,7 @@ static int kfd_criu_fault_in_userptrs(struct kfd_process *p)
 			if (ret || !amdgpu_ttm_tt_is_userptr(mem->bo->tbo.ttm))
 				continue;
 			amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &addr);
-			ret = amdgpu_criu_fault_in(p->mm, addr, amdgpu_bo_size(mem->bo));
+			ret = amdgpu_criu_fault_in(p->mm, addr, amdgpu_bo_size(mem->bo), true);
 		}
 	}
 	return ret;

@@ -116,7 +116,7 @@ static int kfd_criu_set_svm(struct kfd_process *p, const struct kfd_criu_pending
 			    struct kfd_ioctl_svm_attribute *attrs)
 {
 	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;
-	int ret = amdgpu_criu_fault_in(p->mm, svm->start, svm->size);
+	int ret = amdgpu_criu_fault_in(p->mm, svm->start, svm->size, false);
 
 	if (ret)
 		return ret;

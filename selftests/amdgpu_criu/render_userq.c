@@ -5,6 +5,9 @@
  */
 #include "kselftest_harness.h"
 
+#include <signal.h>
+#include <sys/time.h>
+
 #include "capability.h"
 #include "complaints.h"
 #include "kfd.h"
@@ -140,6 +143,26 @@ TEST_F(userq, that_was_restored_is_saved_as_before)
 	EXPECT_TRUE(blob_same(&f->image, &again, BLOB_RENDER_USERQ, 0));
 	criu_image_free(&again);
 	EXPECT_TRUE(userq_runs(&f->restored, 2));
+}
+
+static void nothing(int signal)
+{
+}
+
+/* A driver that maps the queues in the caller would be interrupted, and leave some unmapped. */
+TEST_F(userq, runs_although_signals_interrupt_RESUME)
+{
+	const struct itimerval often = { { 0, 2000 }, { 0, 2000 } }, never = {};
+	const struct sigaction action = { .sa_handler = nothing, .sa_flags = SA_RESTART };
+	struct files *f = &self->f;
+
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
+	resume(_metadata, f);
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
+	EXPECT_TRUE(userq_runs(&f->restored, 1));
 }
 
 /* The session ends without RESUME. The end of a checkpoint would start the queue. */

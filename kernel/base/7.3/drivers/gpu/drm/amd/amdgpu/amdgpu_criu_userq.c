@@ -272,12 +272,13 @@ int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadlin
 /* Maps restored queues. If it fails, they are unmapped, so that it can be repeated. */
 int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump)
 {
-	int ret = amdgpu_criu_start_userqs(dump->fpriv);
+	int ret = amdgpu_criu_start_userqs(dump->fpriv), undone;
 
 	if (!ret)
 		return 0;
-	amdgpu_criu_unmap_userqs(dump->fpriv, jiffies + AMDGPU_USERQ_START_TIME);
-	return criu_refuse(dump->out.call, ret, "user queues cannot be mapped: %d", ret);
+	undone = amdgpu_criu_unmap_userqs(dump->fpriv, jiffies + AMDGPU_USERQ_START_TIME);
+	return criu_refuse(dump->out.call, ret, "user queues cannot be mapped: %d%s", ret,
+			   undone ? ", and some run" : "");
 }
 
 static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,

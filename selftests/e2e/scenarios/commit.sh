@@ -37,6 +37,18 @@ crius_of_this_turn() {
   fi
 }
 
+# ends_with OPERATION PHASE [TEXT]: of the lines that amdgpu.status-fd got, which are all JSON of that operation
+ends_with() {
+  python3 - "$DIR/status" "$@" <<'END' || fail "the status ends otherwise than with $*: $(tail -n 2 "$DIR/status")"
+import json, sys
+file, operation, phase, *text = sys.argv[1:]
+lines = [json.loads(line) for line in open(file)]
+last = lines[-1]
+sys.exit(not (all(line["operation"] == operation for line in lines) and last["phase"] == phase and
+              all(word in last.get("reason", "") for word in text)))
+END
+}
+
 # Damage at the very end of the contents is found before any script runs after the restore.
 scenario_commit_point() {
   local contents version
@@ -44,24 +56,32 @@ scenario_commit_point() {
   need_plugin
   start gpu_chain --vram 64
   first_steps "$BEFORE_DUMP"
+  export AMDGPU_CRIU_STATUS_FD=9
+  exec 9>"$DIR/status"
   dump_and_kill dump "$DIR/images"
+  ends_with dump succeeded
   contents=$(compgen -G "$DIR/images/amdgpu-contents-*.img")
   make_action_script
   cp --sparse=always "$contents" "$DIR/whole"
   damage_last_chunk "$contents"
   for version in $(crius_of_this_turn); do
+    exec 9>"$DIR/status"
     ! CRIU=$version criu_restore damaged "$DIR/images" --action-script "$DIR/action" --pidfile "$DIR/pid" ||
       fail "$version: damaged contents were restored"
     grep -q 'the restore has failed: .*checksum' "$DIR/criu-damaged.log" || fail "$version: no reason"
     ! has_acted post-restore || fail "$version: post-restore ran although contents are damaged"
     [ ! -e "$DIR/pid" ] || fail "$version: a pidfile was written although contents are damaged"
     nothing_runs "$version"
+    ends_with restore failed checksum
     echo "$version: the damage is found before $(sort -u "$DIR/actions" | paste -sd, -) only"
   done
   mv "$DIR/whole" "$contents"
+  exec 9>"$DIR/status"
   criu_restore restore "$DIR/images" --action-script "$DIR/action" || fail "criu restore ended with status $?"
   PIDS+=("$PID")
   has_acted post-restore || fail "post-restore did not run"
+  ends_with restore succeeded
+  exec 9>&-
   goes_on "$STEP_BEFORE" "after the restore"
   all_memory_is_right "after the restore"
   ends_well "after the restore"

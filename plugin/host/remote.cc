@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/background.h"
 #include "base/fd.h"
 
 namespace amdgpu_criu::host {
@@ -25,6 +27,7 @@ namespace {
 
 // A process that can run does so much sooner.
 constexpr std::chrono::seconds kStopPatience{10};
+constexpr std::chrono::seconds kPathPatience{5};
 using Limit = std::optional<std::chrono::seconds>;
 constexpr std::chrono::microseconds kStopPoll{100};
 constexpr std::string_view kInstruction = "\x0f\x05";  // SYSCALL
@@ -210,9 +213,24 @@ Error failure(int64_t result, const char* what, pid_t pid) {
   return Error::system("process {} cannot {}", pid, what);
 }
 
+// The file system may be one of the user's, which never answers. A process of ours can be killed
+// while it waits; a system call of that process could not be taken back.
+Status wait_for_path(pid_t pid, const std::string& path) {
+  const auto look = TRY(Background::start({"examines a path"}, [&](const Background::Fail&) {
+    struct stat status;
+    (void)stat(formatted("/proc/{}/root{}", pid, path).c_str(), &status);
+  }));
+  const auto end = std::chrono::steady_clock::now() + kPathPatience;
+  while (!look->is_finished(kPathPatience))
+    if (std::chrono::steady_clock::now() >= end)
+      return Error::of(ETIMEDOUT, "the file system of {} in process {} does not answer", path, pid);
+  return {};
+}
+
 }  // namespace
 
 Result<int> open_in(pid_t pid, const std::string& path) {
+  TRY(wait_for_path(pid, path));
   const Call call{SYS_openat, {static_cast<uint64_t>(AT_FDCWD), 0, O_RDWR | O_CLOEXEC}, path};
   int64_t result = TRY(StoppedThread(pid).call(call));
   rlimit limit{};

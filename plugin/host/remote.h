@@ -13,7 +13,8 @@
 namespace amdgpu_criu::host {
 
 // open(2) for reading and writing, and close-on-exec, with the rights and the root directory of the
-// process. Returns the number of its new descriptor, even if it has no more to spare.
+// process. Returns the number of its new descriptor, even if it has no more to spare. The caller
+// must have no threads.
 Result<int> open_in(pid_t pid, const std::string& path);
 // close(2).
 Status close_in(pid_t pid, int descriptor);

@@ -103,7 +103,27 @@ scenario_tool_stalled() {
   timeout -s KILL $((30 * PATIENCE)) "$TOOL" freeze --pid "$PID" || fail "freeze: status $?"
   "$TOOL" thaw --pid "$PID" || fail "thaw: status $?"
   ends_well "after check and freeze"
+  freeze_with_stalled_dev
 }
+
+# Nor when /dev/kfd is looked up in a process that has closed it.
+freeze_with_stalled_dev() {
+  local status
+  unshare --mount python3 - "$DIR/stalled" <<'END' &
+import ctypes, os, signal, sys
+os.close(os.open("/dev/kfd", os.O_RDWR))
+if ctypes.CDLL(None, use_errno=True).mount(sys.argv[1].encode(), b"/dev", None, 4096, None):
+    raise OSError(ctypes.get_errno(), "mount")
+signal.pause()
+END
+  PID=$!
+  PIDS+=("$PID")
+  wait_until 20 has_stalled_dev || fail "/dev is not replaced"
+  timeout -s KILL $((30 * PATIENCE)) "$TOOL" freeze --pid "$PID" >"$DIR/freeze"
+  status=$?
+  [ $status -eq 1 ] || fail "freeze of a process without state: status $status"
+}
+has_stalled_dev() { grep -q ' /dev fuse ' "/proc/$PID/mounts"; }
 
 kill_frozen() {
   "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"

@@ -113,9 +113,11 @@ Status Interruption::check() const {
 }
 
 // A process without a handler ignores SIGURG, and CRIU does not use it.
-Result<Interruption::Alarm> Interruption::Alarm::start(const Interruption& interruption) {
+Result<Interruption::Alarm> Interruption::Alarm::start(
+    const Interruption& interruption, std::optional<std::chrono::milliseconds> soon) {
   Alarm alarm;
-  const auto left = interruption.time_left();
+  auto left = interruption.time_left();
+  if (soon) left = std::min(left.value_or(*soon), *soon);
   if (!left) return alarm;
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;

@@ -41,11 +41,13 @@ class Interruption {
   // nullopt: there is none, or begin() was not called.
   std::optional<std::chrono::milliseconds> time_left() const;
 
-  // While it exists, the deadline interrupts blocking system calls of this thread, again and again.
+  // While it exists, the deadline interrupts blocking system calls of this thread, again and again;
+  // so does the end of the time `soon`, if that is earlier.
   class Alarm {
    public:
     // Fails without a timer, because nothing else would end such a call.
-    static Result<Alarm> start(const Interruption& interruption);
+    static Result<Alarm> start(const Interruption& interruption,
+                               std::optional<std::chrono::milliseconds> soon = {});
     Alarm(Alarm&& other) noexcept
         : timer_(std::exchange(other.timer_, std::nullopt)), before_(other.before_) {}
     Alarm& operator=(Alarm&&) = delete;
@@ -54,7 +56,7 @@ class Interruption {
    private:
     Alarm() = default;
 
-    std::optional<timer_t> timer_;  // nullopt: there is no deadline
+    std::optional<timer_t> timer_;  // nullopt: nothing to interrupt for
     struct sigaction before_{};
   };
 

@@ -105,6 +105,25 @@ TEST_F(Trees, AFileThatNoHolderCanBePausedForIsRefusedAndAllContinue) {
   EXPECT_FALSE(state_.anything_paused());
 }
 
+// Work of one process may wait for memory that the queues of another one write, which are stopped
+// already.
+TEST_F(Trees, QueuesOfAnotherProcessRunUntilTheWorkOfFilesIsDone) {
+  std::optional<Fd> kfd = open(kKfdPath);
+  const Child owner;
+  kfd.reset();
+  state_.pid = owner.pid();
+  state_.files_wait_for_queues = true;
+  const Fd render = open(kRenderPath);
+  add_render(render, "waits");
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(owner.pid()), 0) << log();
+  EXPECT_TRUE(state_.paused);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  EXPECT_TRUE(state_.paused && state_.renders[0].paused);
+  end(kStageDump, -1);
+  EXPECT_FALSE(state_.anything_paused());
+}
+
 TEST_F(Trees, SharingWithOthersIsRefusedUnlessItMayBeCut) {
   const Fd render = open(kRenderPath);
   add_render(render, "shared");

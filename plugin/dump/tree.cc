@@ -12,12 +12,41 @@ namespace amdgpu_criu::dump {
 using host::NodeKind;
 using host::TakenFile;
 
+namespace {
+
+// Work that takes longer may wait for other work, which is paused.
+constexpr std::chrono::milliseconds kLongWork{200};
+
+// With an alarm the kernel begins again, and its own limit does not end the call.
+Result<kernel::ProcessInfo> stop(kernel::Api& api, kernel::Node node, int session, pid_t process,
+                                 const Interruption& interruption,
+                                 const PausedClient::Meanwhile& meanwhile) {
+  using Alarm = Interruption::Alarm;
+  const auto end = Interruption::Clock::now() + kLongWork;
+  std::optional<Alarm> alarm;
+  if (meanwhile)
+    if (auto soon = Alarm::start(interruption, kLongWork); soon.ok())
+      alarm.emplace(*std::move(soon));
+  bool is_long = !alarm;
+  if (is_long) alarm.emplace(TRY(Alarm::start(interruption)));
+  return api.process_info(node, session, process, [&]() -> Status {
+    if (!is_long && Interruption::Clock::now() >= end) {
+      is_long = true;
+      alarm.reset();
+      alarm.emplace(TRY(Alarm::start(interruption)));
+      TRY(meanwhile());
+    }
+    return interruption.check();
+  });
+}
+
+}  // namespace
+
 Result<PausedClient> PausedClient::pause(kernel::Api& api, int session, kernel::Node::Kind kind,
                                          host::TakenFile file, pid_t process,
-                                         const Interruption& interruption) {
-  const auto alarm = TRY(Interruption::Alarm::start(interruption));
-  const auto info = TRY(
-      api.process_info({file.get(), kind}, session, process, [&] { return interruption.check(); }));
+                                         const Interruption& interruption,
+                                         const Meanwhile& meanwhile) {
+  const auto info = TRY(stop(api, {file.get(), kind}, session, process, interruption, meanwhile));
   file.set_idle();
   PausedClient client(api, session, kind, std::move(file), info);
   const uint64_t metadata = info.blob_size + info.num_bos * image::kMaxBoBytes;
@@ -25,6 +54,11 @@ Result<PausedClient> PausedClient::pause(kernel::Api& api, int session, kernel::
     return Error::of(EFBIG, "its state takes {} bytes, more than the {} that an image can have",
                      metadata, image::kMaxMetadata);
   return client;
+}
+
+Status PausedClient::pause_again(const Interruption& interruption) {
+  info_ = TRY(stop(*api_, node(), session_, info_.pid, interruption, {}));
+  return {};
 }
 
 PausedClient::~PausedClient() {
@@ -218,10 +252,31 @@ Status Tree::add_render(const Member& member, unsigned minor, TakenFile file) {
   return render->paused || !carries_render_ ? Status() : pause(*render, member);
 }
 
-// Userptrs of the file may be in the memory of another process that has it, which is added later.
+std::vector<PausedClient*> Tree::paused_clients() {
+  std::vector<PausedClient*> result;
+  for (OpenRender& render : renders_)
+    if (render.paused) result.push_back(&*render.paused);
+  for (PausedClient& client : kfd_clients_) result.push_back(&client);
+  return result;
+}
+
+// Work of the file may wait for queues that are stopped already, such as those of another process.
+// They run again until it has ended. Userptrs of the file may be in the memory of another process
+// that has it, which is added later.
 Status Tree::pause(OpenRender& render, const Member& member) {
-  auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kRender,
-                                    TRY(render.file.duplicate()), member.pid, interruption_);
+  bool others_run = false;
+  const auto let_others_run = [&]() -> Status {
+    others_run = true;
+    log_info("work of process {} on renderD{} is not done: what is paused already runs meanwhile",
+             member.pid, render.minor);
+    for (const PausedClient* client : paused_clients()) TRY(client->let_run());
+    return {};
+  };
+  auto paused =
+      PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kRender,
+                          TRY(render.file.duplicate()), member.pid, interruption_, let_others_run);
+  if (others_run)
+    for (PausedClient* client : paused_clients()) TRY(client->pause_again(interruption_));
   if (!paused.ok()) {
     const bool wait = paused.error().code() == EOPNOTSUPP;
     auto error = std::move(paused).error().within(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,10 +20,13 @@ namespace amdgpu_criu::dump {
 // queues of its process; for a render node, work submitted through the file.
 class PausedClient {
  public:
+  // What to do once if a pause takes long; empty: nothing.
+  using Meanwhile = std::function<Status()>;
   // process: one that has the file open.
   static Result<PausedClient> pause(kernel::Api& api, int session, kernel::Node::Kind kind,
                                     host::TakenFile file, pid_t process,
-                                    const Interruption& interruption);
+                                    const Interruption& interruption,
+                                    const Meanwhile& meanwhile = {});
 
   PausedClient(PausedClient&& other) noexcept
       : api_(std::exchange(other.api_, nullptr)),
@@ -37,6 +41,9 @@ class PausedClient {
   void unpause_in_handler() const {
     if (api_) (void)api_->unpause(node(), session_);
   }
+  // Its work runs until pause_again().
+  Status let_run() const { return api_->unpause(node(), session_); }
+  Status pause_again(const Interruption& interruption);
   // Another object keeps this client paused: do not unpause it.
   void keep() { api_ = nullptr; }
 
@@ -133,6 +140,7 @@ class Tree {
   Status add_kfd(const Member& member, int descriptor, host::TakenFile file);
   Status add_render(const Member& member, unsigned minor, host::TakenFile file);
   Status pause(OpenRender& render, const Member& member);
+  std::vector<PausedClient*> paused_clients();
   Status check_kfd_file(const OpenKfd& kfd) const;
 
   kernel::Api& api_;

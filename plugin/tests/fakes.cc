@@ -67,8 +67,14 @@ class FakeApi : public kernel::Api {
       FakeRender* render = TRY(find(node));
       if (render->userptrs_of != 0 && render->userptrs_of != process)
         return Error(EOPNOTSUPP, "userptrs of another process");
-      if (state_.files_wait_for_queues && state_.paused)
-        return Error(ETIME, "the GPU does not complete submitted work");
+      // Signals interrupt the wait, as the kernel's.
+      constexpr timespec kLimit{5, 0};
+      timespec left = kLimit;
+      while (state_.files_wait_for_queues && state_.paused) {
+        if (nanosleep(&left, &left) == 0)
+          return Error(ETIME, "the GPU does not complete submitted work");
+        if (interrupted) TRY(interrupted());
+      }
       render->paused = true;
       return kernel::ProcessInfo{.pid = process,
                                  .num_bos = static_cast<uint32_t>(render->bos.size()),

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # State of KFD in processes that have closed /dev/kfd. The workload compares its descriptors.
 
-has_paused() { grep -aq "paused the GPU queues of process $PID " "$DIR/criu-$1.log"; }
+has_paused() { grep -aqs "paused the GPU queues of process $PID " "$DIR/criu-$1.log"; }
 
 start_closed() { # start_closed OPTIONS...
   rm -rf "$DIR/images" "$DIR/workload.log"

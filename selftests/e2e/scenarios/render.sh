@@ -338,3 +338,42 @@ scenario_render_busy() {
   survives "after the refused dump"
   ends_well "after the refused dump"
 }
+
+# open_door FILE: a number that counts up, in memory that the processes share with this program
+open_door() {
+  truncate -s 4096 "$1"
+  python3 -c 'import mmap, sys, time
+with open(sys.argv[1], "r+b") as file:
+    door = memoryview(mmap.mmap(file.fileno(), 4096)).cast("I")
+while True:
+    time.sleep(0.3)
+    door[0] += 1' "$1" &
+  OPENER=$!
+  PIDS+=("$OPENER")
+}
+open_when_paused() {
+  wait_until 60 has_paused dump
+  kill -CONT "$OPENER"
+}
+
+# A queue is stopped before the process whose job waits for it.
+scenario_render_awaits() {
+  local round
+  need_gpus 1
+  need_plugin
+  open_door "$DIR/door"
+  start render_awaits "$DIR/door"
+  first_steps 2
+  for round in 1 2 3; do
+    "$TOOL" freeze --pid "$PID" || fail "freeze $round: status $?"
+    "$TOOL" thaw --pid "$PID" || fail "thaw $round: status $?"
+    sleep 1
+  done
+  goes_on "$(last_step)" "after it was frozen"
+  kill -STOP "$OPENER"
+  open_when_paused &
+  dump_and_kill dump "$DIR/images"
+  grep -ao 'work of process .* is paused already runs meanwhile' "$DIR/criu-dump.log" || fail "no work was waited for"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}

@@ -11,15 +11,16 @@
 
 namespace amdgpu_criu::host {
 
-struct RunDirectory {
-  Fd directory;
-  bool was_open;  // to others, who may still have something of it open
-};
+// Its files that one process at a time locks.
+inline constexpr char kTurnOfRestores[] = "turn";
+inline constexpr char kTurnOfFreezes[] = "turn-freeze";
 
-// Creates it, or closes it to others. Fails if it belongs to another user.
-Result<RunDirectory> open_run_directory(const std::string& path);
+// Creates it, or closes it to others, who then have no lock in it. Fails if it belongs to another
+// user.
+Result<Fd> open_run_directory(const std::string& path);
 
-// Takes an exclusive flock(2). Fails with `why` if others keep it for longer.
-Status lock_within(const Fd& file, std::chrono::milliseconds patience, const std::string& why);
+// Makes the file and takes an exclusive flock(2). Fails with `why` if others keep it for longer.
+Result<Fd> lock_in(const Fd& directory, const char* name, std::chrono::milliseconds patience,
+                   const std::string& why);
 
 }  // namespace amdgpu_criu::host

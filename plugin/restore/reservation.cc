@@ -16,7 +16,6 @@
 namespace amdgpu_criu::restore {
 namespace {
 
-constexpr char kTurn[] = "turn";
 constexpr char kPrefix[] = "restore-";
 
 // A lock of one process: unlike those of flock(2), it is not inherited by fork().
@@ -46,12 +45,9 @@ struct Reservation::Entry {
 
 Result<Reservation> Reservation::begin(const std::string& directory,
                                        std::chrono::milliseconds patience) {
-  const auto opened = TRY(host::open_run_directory(directory));
-  const int fd = opened.directory.get();
-  // An earlier version of the plugin let any user lock it.
-  if (opened.was_open) (void)unlinkat(fd, kTurn, 0);
-  Fd turn = TRY(Fd::openat(fd, kTurn, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-  TRY(host::lock_within(turn, patience, "another restore does not let this one choose"));
+  const Fd opened = TRY(host::open_run_directory(directory));
+  Fd turn = TRY(host::lock_in(opened, host::kTurnOfRestores, patience,
+                              "another restore does not let this one choose"));
   return Reservation(directory, std::move(turn));
 }
 

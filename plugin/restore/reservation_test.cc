@@ -2,12 +2,17 @@
 #include "restore/reservation.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 
+#include "base/pipe.h"
+#include "host/run_directory.h"
 #include "tests/refused_call.h"
 #include "tests/temp_dir.h"
 
@@ -36,6 +41,11 @@ class Reservations : public testing::Test {
     return WEXITSTATUS(status);
   }
 
+  bool lets_freeze() const {
+    const auto directory = host::open_run_directory(directory_);
+    return directory.ok() && host::lock_in(*directory, host::kTurnOfFreezes, kShort, "").ok();
+  }
+
   testing_support::TempDir parent_;
   std::string directory_ = parent_.file("amdgpu-criu");
   std::string turn_ = directory_ + "/turn";
@@ -47,17 +57,51 @@ TEST_F(Reservations, AreOpenToNobodyElse) {
   EXPECT_EQ(mode_of(turn_), 0600u);
 }
 
-// A shared lock on a descriptor that an earlier version gave to any user.
+// flock(2) needs any open file, for a shared lock as for an exclusive one.
+TEST_F(Reservations, AreNotDelayedByAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  ASSERT_TRUE(Reservation::begin(directory_).ok());
+  ASSERT_TRUE(lets_freeze());
+  ASSERT_EQ(chmod(parent_.path().c_str(), 0755), 0);
+  Pipe ready = std::move(*Pipe::create());
+  const pid_t user = fork();
+  if (user == 0) {
+    std::string locked;
+    if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(1);
+    for (const char* name : {".", "amdgpu-criu", "amdgpu-criu/turn", "amdgpu-criu/turn-freeze"})
+      for (const int how : {LOCK_SH, LOCK_EX})
+        if (auto file = Fd::openat(parent_.fd(), name, O_RDONLY); file.ok())
+          if (flock(file->release(), how | LOCK_NB) == 0) locked += name;
+    if (write(ready.write.get(), locked.data(), locked.size()) > 0) ::pause();
+    _exit(0);
+  }
+  char locked[64];
+  const ssize_t size = read(ready.read.get(), locked, sizeof(locked));
+  EXPECT_EQ(std::string_view(locked, std::max<ssize_t>(size, 0)), ".");
+  EXPECT_TRUE(Reservation::begin(directory_, kShort).ok());
+  EXPECT_TRUE(lets_freeze());
+  syscall(SYS_kill, user, SIGKILL);  // kill() is not libc's here
+  waitpid(user, nullptr, 0);
+}
+
+// A lock on a descriptor that an earlier version gave to any user. A freeze may have closed the
+// directory before.
 TEST_F(Reservations, LeaveTheLockOfAnEarlierVersionToItsHolder) {
-  std::filesystem::create_directory(directory_);
-  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
-  ASSERT_TRUE(Fd::open(turn_.c_str(), O_WRONLY | O_CREAT, 0644).ok());
-  const Fd of_user = std::move(*Fd::open(turn_.c_str(), O_RDONLY));
-  ASSERT_EQ(flock(of_user.get(), LOCK_SH), 0);
-  const auto reservation = Reservation::begin(directory_, kShort);
-  ASSERT_TRUE(reservation.ok()) << reservation.error().message();
-  EXPECT_EQ(mode_of(directory_), 0700u);
-  EXPECT_EQ(mode_of(turn_), 0600u);
+  for (const int how : {LOCK_SH, LOCK_EX}) {
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directory(directory_);
+    ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+    ASSERT_TRUE(Fd::open(turn_.c_str(), O_WRONLY | O_CREAT, 0644).ok());
+    const Fd of_user = std::move(*Fd::open(turn_.c_str(), O_RDONLY));
+    const Fd their_directory = std::move(*Fd::open(directory_.c_str(), O_RDONLY));
+    ASSERT_EQ(flock(of_user.get(), how), 0);
+    ASSERT_EQ(flock(their_directory.get(), how), 0);
+    EXPECT_TRUE(lets_freeze());
+    const auto reservation = Reservation::begin(directory_, kShort);
+    ASSERT_TRUE(reservation.ok()) << reservation.error().message();
+    EXPECT_EQ(mode_of(directory_), 0700u);
+    EXPECT_EQ(mode_of(turn_), 0600u);
+  }
 }
 
 TEST_F(Reservations, AreNotMadeInADirectoryOfAnotherUser) {

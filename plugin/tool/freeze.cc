@@ -69,8 +69,9 @@ bool is_left_over(const sockaddr_un& address) {
 }
 
 Result<Fd> listen_for_thaw(pid_t pid, const sockaddr_un& address) {
-  const auto opened = TRY(host::open_run_directory(TRY(run_directory())));
-  TRY(host::lock_within(opened.directory, kLongestLock, "another amdgpu-criu freeze does not end"));
+  const Fd directory = TRY(host::open_run_directory(TRY(run_directory())));
+  const Fd turn = TRY(host::lock_in(directory, host::kTurnOfFreezes, kLongestLock,
+                                    "another amdgpu-criu freeze does not end"));
   if (is_left_over(address)) (void)unlink(address.sun_path);
   Fd socket = make_socket();
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -268,12 +267,12 @@ class OtherFreeze {
     setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
     const std::string path =
         geteuid() == 0 ? host::Config().run_directory : directory.path() + "/amdgpu-criu";
-    directory_ = std::move(host::open_run_directory(path)->directory);
-    flock(directory_.get(), LOCK_EX);
+    turn_ = std::move(*host::lock_in(*host::open_run_directory(path), host::kTurnOfFreezes,
+                                     std::chrono::seconds(5), "another test does not end"));
   }
 
  private:
-  Fd directory_;
+  Fd turn_;
 };
 
 TEST_F(Tool, AFreezeDoesNotWaitForAnotherOneWithoutALimit) {

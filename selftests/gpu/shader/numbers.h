@@ -3,6 +3,7 @@
 // the ISA document defines exactly.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <concepts>
@@ -37,6 +38,13 @@ inline float half_to_float(uint32_t half) {
   if (exponent) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
   const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+}
+
+// The result of an instruction with clamp. Negative zero becomes zero.
+template <std::floating_point T>
+T clamped(T value, bool nan_to_zero) {
+  if (value != value) return nan_to_zero ? 0 : value;
+  return std::clamp(value, T(0), T(1)) + T(0);
 }
 
 // Rounds to nearest even, once.

@@ -45,10 +45,17 @@ uint32_t saturated(int value) {
   return static_cast<uint32_t>(std::clamp<int>(value, Limits::min(), Limits::max()));
 }
 
-// kSaturates: clamp is part of what F does.
+bool nan_to_zero(const Wave& wave) { return wave.mode & mode::kDx10Clamp; }
+
+uint32_t clamped_half(const Wave& wave, uint32_t half) {
+  return to_half(clamped(half_to_float(half), nan_to_zero(wave)));
+}
+
+// kSaturates: clamp is part of what F does. A float is clamped here.
 template <unsigned kSources, bool kFloats, typename F, bool kSaturates = false>
 void packed16(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in, kSaturates) || (kFloats && refuses_flushing(wave, kDenorm16))) return;
+  if (refuses(wave, in, kSaturates || kFloats) || (kFloats && refuses_flushing(wave, kDenorm16)))
+    return;
   Lanes buffers[3], out;
   const uint32_t* source[3] = {};
   for (unsigned i = 0; i < kSources; ++i) source[i] = halves(wave, in, i, buffers[i], kFloats);
@@ -63,6 +70,7 @@ void packed16(Wave& wave, const Instruction& in) {
         if (kFloats && negate >> i & 1) value[i] ^= 0x8000;
       }
       result[high] = F{}(value[0], value[1], value[2]) & 0xffff;
+      if (kFloats && in.clamp) result[high] = clamped_half(wave, result[high]);
     }
     out.narrow[lane] = result[0] | result[1] << 16;
   }
@@ -132,7 +140,7 @@ float mix_source(uint32_t value, const Instruction& in, unsigned i, bool flush) 
 enum class MixTo { kF32, kLow, kHigh };
 template <MixTo kTo>
 void fma_mix(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in) || refuses_flushing(wave, kDenorm16)) return;
+  if (refuses(wave, in, true) || refuses_flushing(wave, kDenorm16)) return;
   const bool flush = flushes_input32(wave), flush_result = flushes_output32(wave);
   Lanes buffers[3], out;
   const uint32_t* source[3];
@@ -142,7 +150,8 @@ void fma_mix(Wave& wave, const Instruction& in) {
   const Row& old = wave.row(in.dst);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const auto number = [&](unsigned i) { return mix_source(source[i][lane], in, i, flush); };
-    const float value = flushed_if(flush_result, std::fma(number(0), number(1), number(2)));
+    float value = flushed_if(flush_result, std::fma(number(0), number(1), number(2)));
+    if (in.clamp) value = clamped(value, nan_to_zero(wave));
     out.narrow[lane] = kTo == MixTo::kF32   ? to_bits(value)
                        : kTo == MixTo::kLow ? (old.lane[lane] & 0xffff0000) | to_half(value)
                                             : (old.lane[lane] & 0xffff) | to_half(value) << 16;

@@ -71,6 +71,41 @@ TEST_F(RareKernels, ClampedSumsStopAtTheLimitsOfTheirType) {
   }
 }
 
+// A NaN becomes 0.
+template <typename T>
+uint32_t between_0_and_1(T value) {
+  return value > 0 ? to_half(std::min<T>(value, 1)) : 0;
+}
+
+TEST_F(RareKernels, ClampedFloatsAreBetween0And1) {
+  const auto a = random(1024), b = random(1024);
+  const auto out = run_on("clamped", a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    uint32_t sum = 0, product = 0, fused[2] = {};
+    for (const uint32_t shift : {0u, 16u}) {
+      const double x = half_to_float(a[i] >> shift & 0xffff);
+      const double y = half_to_float(b[i] >> shift & 0xffff);
+      sum |= between_0_and_1(x + y) << shift;
+      product |= between_0_and_1(shift ? x * y : -x * y) << shift;
+      fused[shift / 16] = between_0_and_1(std::fma(x, y, x));
+      const float kept = half_to_float(out[i][3] >> shift & 0xffff);
+      if (x + y != x + y) {
+        ASSERT_TRUE(std::isnan(kept)) << x << " " << y;
+      } else {
+        ASSERT_EQ(kept, half_to_float(between_0_and_1(x + y))) << x << " " << y;
+      }
+    }
+    ASSERT_EQ(out[i][0], sum);
+    ASSERT_EQ(out[i][1], product);
+    ASSERT_EQ(out[i][2], fused[0] | fused[1] << 16);
+    const float x = half_to_float(a[i] & 0xffff), y = half_to_float(b[i] & 0xffff);
+    const float mixed = std::fma(x, y, x);
+    ASSERT_EQ(std::bit_cast<float>(out[i][4]), mixed > 0 ? std::min(mixed, 1.0f) : 0);
+    ASSERT_EQ(out[i][5], (a[i] & 0xffff0000) | between_0_and_1(mixed));
+    ASSERT_EQ(out[i][6], (a[i] & 0xffff) | between_0_and_1(mixed) << 16);
+  }
+}
+
 // Finite, and with something above that does not count.
 std::vector<uint32_t> finite_halves(std::vector<uint32_t> values) {
   for (uint32_t& value : values)

@@ -59,9 +59,7 @@ template <typename T>
 T output_modified(T value, unsigned omod, bool clamp, bool nan_to_zero) {
   constexpr T kFactors[] = {1, 2, 4, T(0.5)};
   value *= kFactors[omod];
-  if (!clamp) return value;
-  if (value != value) return nan_to_zero ? 0 : value;
-  return std::clamp(value, T(0), T(1)) + T(0);
+  return clamp ? clamped(value, nan_to_zero) : value;
 }
 
 void modify_output(const Wave& wave, const Instruction& in, Kind kind, Lanes& out) {

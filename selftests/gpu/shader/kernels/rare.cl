@@ -31,6 +31,28 @@ kernel void saturating(global const uint* a, global const uint* b, global uint* 
   to[7] = low | high << 16;
 }
 
+// Floats of 16 bits, and sums of both widths, that stop at 0 and 1. A NaN becomes 0, and stays one without
+// bit 8 of MODE.
+kernel void clamped(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i];
+  uint sum, product, fused, kept, wide, low = x, high = x;
+  __asm__ volatile("v_pk_add_f16 %0, %1, %2 clamp" : "=v"(sum) : "v"(x), "v"(y));
+  __asm__ volatile("v_pk_mul_f16 %0, %1, %2 neg_lo:[1,0] clamp" : "=v"(product) : "v"(x), "v"(y));
+  __asm__ volatile("v_pk_fma_f16 %0, %1, %2, %1 clamp" : "=v"(fused) : "v"(x), "v"(y));
+  __asm__ volatile("v_fma_mix_f32 %0, %1, %2, %1 op_sel_hi:[1,1,1] clamp" : "=v"(wide) : "v"(x), "v"(y));
+  __asm__ volatile("v_fma_mixlo_f16 %0, %1, %2, %1 op_sel_hi:[1,1,1] clamp" : "+v"(low) : "v"(x), "v"(y));
+  __asm__ volatile("v_fma_mixhi_f16 %0, %1, %2, %1 op_sel_hi:[1,1,1] clamp" : "+v"(high) : "v"(x), "v"(y));
+  __asm__ volatile(
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 1), 0\n"
+      "v_pk_add_f16 %0, %1, %2 clamp\n"
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 1), 1"
+      : "=v"(kept)
+      : "v"(x), "v"(y));
+  global uint* to = out + 8 * i;
+  to[0] = sum, to[1] = product, to[2] = fused, to[3] = kept, to[4] = wide, to[5] = low, to[6] = high;
+}
+
 #define ASM3(NAME, OUT, X, Y, Z) __asm__(NAME " %0, %1, %2, %3" : "=v"(OUT) : "v"(X), "v"(Y), "v"(Z))
 
 // The upper halves are garbage that must not be read.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Buffer resources of gfx11: "RDNA3" ISA document, chapter 9.1.
+#include "base/result.h"
 #include "shader/buffer.h"
 
 namespace gpu::shader {
@@ -52,7 +53,9 @@ uint64_t bytes_left(const Buffer& buffer, uint64_t index, uint64_t offset) {
 Place gfx11_buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   const Buffer buffer(wave, in.resource);
   if (!buffer.is_modelled(in)) {
-    wave.refuse(in.name() + " with such a resource is not modelled");
+    wave.refuse(amdgpu_criu::formatted(
+        "{} of stride {}, swizzle {}, word 3 {:#x}{} is not modelled", in.name(), buffer.stride,
+        buffer.swizzle_size, wave.s(in.resource + 3u), in.lds ? ", into LDS" : ""));
     return {.in = Place::In::kNowhere};
   }
   const uint32_t first = wave.row(in.address).lane[lane];

@@ -251,14 +251,15 @@ TEST_F(Buffers, ScalarLoadsAreZeroBehindTheEnd) {
 }
 
 TEST_F(Buffers, AResourceThatIsNotModelledStopsTheWave) {
-  const Resource resources[] = {
-      {.stride = 16, .records = 8, .check = kIndex, .swizzle = 1},
-      {.stride = 16, .records = 512, .check = kBytes, .add_tid = true},
+  const std::pair<Resource, const char*> resources[] = {
+      {{.stride = 16, .records = 8, .check = kIndex, .swizzle = 1}, "swizzle 1, word 3 0x10000000"},
+      {{.stride = 16, .records = 512, .check = kBytes, .add_tid = true},
+       "swizzle 0, word 3 0x30800000"},
   };
-  for (const Resource& resource : resources) {
+  for (const auto& [resource, words] : resources) {
     EXPECT_EQ(run("loads", resource, kB, kOut), Dispatch::State::kIllegal);
-    EXPECT_THAT(gpu_.complaint(),
-                HasSubstr("buffer_load_b32 with such a resource is not modelled"));
+    EXPECT_THAT(gpu_.complaint(), HasSubstr("buffer_load_b32 of stride 16, " + std::string(words) +
+                                            " is not modelled"));
   }
 }
 

@@ -407,11 +407,37 @@ INSTANTIATE_TEST_SUITE_P(
                2,
                {128, 1, 1},
                {kA, 0, kA, 0, 0, 1024, 0, 0, 0, 0, 0, 0},
-               Isa::kGfx1100}),
+               Isa::kGfx1100},
+        Kernel{"registers.co", "whole_lds", 1, {256, 1, 1}, {kA, 0}, Isa::kGfx1100},
+        Kernel{"registers.co", "many", 2, {64, 1, 1}, {kA, 0}, Isa::kGfx1100}),
     [](const auto& info) {
       const bool wide = std::string(info.param.object) == "basic64.co";
       return std::string(info.param.name) + (wide ? "_gfx1100_wave64" : "_gfx1100");
     });
+
+using WithoutVgprs = SuspendTest;
+
+// MSG_DEALLOC_VGPRS: such a wave ends at a preemption, and nothing of it is saved.
+TEST_P(WithoutVgprs, AWaveIsNotSaved) {
+  constexpr uint64_t kNops = 16;
+  const uint64_t steps = finish(*started());
+  const auto expected = results();
+  ASSERT_GT(steps, kNops + 2);
+  for (const uint64_t left : {uint64_t{1}, kNops / 2, kNops}) {
+    fill();
+    auto dispatch = started();
+    run_steps(*dispatch, steps - left);
+    EXPECT_EQ(again(std::move(dispatch)), nullptr) << left;
+    EXPECT_EQ(results(), expected);
+  }
+  auto before = started();
+  run_steps(*before, steps - kNops - 3);
+  EXPECT_NE(again(std::move(before)), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gfx1100, WithoutVgprs,
+                         ::testing::Values(Kernel{
+                             "registers.co", "gives_back", 1, {32, 1, 1}, {kA, 0}, Isa::kGfx1100}));
 
 }  // namespace
 }  // namespace gpu::test

@@ -14,6 +14,7 @@ kernel void few(global uint* data) {
   data[GROUP_ID * 64 + LOCAL_ID] += LOCAL_ID * 3;
 }
 
+#ifdef __GFX9__
 // Numbers wait in accumulation VGPRs.
 kernel void accumulators(global uint* data) {
   const uint i = GROUP_ID * 64 + LOCAL_ID;
@@ -27,6 +28,7 @@ kernel void accumulators(global uint* data) {
       : "a0", "a1", "a2", "a3", "a4", "a5");
   data[i] = first * 31u + second;
 }
+#endif
 
 // All of LDS in one group of four waves.
 kernel void whole_lds(global uint* data) {
@@ -69,3 +71,14 @@ kernel void many(global float* data) {
 kernel void where(global uint* data) {
   if (LOCAL_ID == 0) data[GROUP_ID] = __builtin_amdgcn_s_getreg(20 | 31 << 11);
 }
+
+#ifndef __GFX9__
+// The VGPRs are given back some instructions before the wave ends.
+kernel void gives_back(global uint* data) {
+  data[LOCAL_ID] = LOCAL_ID * 3 + 1;
+  __asm__ volatile(
+      "s_sendmsg sendmsg(MSG_DEALLOC_VGPRS)\n"
+      ".rept 16\n s_nop 0\n .endr\n"
+      "s_endpgm");
+}
+#endif

@@ -7,6 +7,7 @@ namespace gpu::test {
 
 amdgpu_criu::Result<std::span<std::byte>> FakeMemory::window(Space space, uint64_t address,
                                                              size_t size, bool) {
+  if (address >= kHigh) address -= kHigh;
   const uint64_t base = space.vmid ? bases_[space.vmid].load() : 0;
   const bool bound = space.vmid < 16 && (!space.vmid || base);
   if (!bound || address >= kSize || holes_.contains({base, address / kPage})) {

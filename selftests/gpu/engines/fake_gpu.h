@@ -25,6 +25,8 @@ class FakeMemory final : public Memory {
  public:
   static constexpr uint64_t kSize = 16 << 20;
   static constexpr uint64_t kPage = 4096;
+  // From here on a space has the same memory again.
+  static constexpr uint64_t kHigh = 0xffff800000000000;
 
   FakeMemory() { spaces_[0].resize(kSize); }
 

@@ -250,6 +250,19 @@ TEST_F(Buffers, ScalarLoadsAreZeroBehindTheEnd) {
               ElementsAreArray({word(56), word(48), word(52), word(56), 0u}));
 }
 
+// The upper 16 bits of an address would be the stride and the swizzle of the buffer.
+TEST_F(Buffers, APcHas48Bits) {
+  std::vector<uint32_t> expected = {7, 11, 13, 17, 19, 23, 29, 31};
+  expected.resize(kLanes);
+  for (const bool high : {false, true}) {
+    if (high) gpu_.run_at_high_addresses();
+    gpu_.put(kOut, std::vector<uint32_t>(kLanes, 1));
+    gpu_.arguments(kOut);
+    ASSERT_EQ(gpu_.run("constants", 1, {kLanes, 1, 1}), Dispatch::State::kDone) << gpu_.complaint();
+    EXPECT_EQ(gpu_.get<uint32_t>(kOut, kLanes), expected) << high;
+  }
+}
+
 TEST_F(Buffers, AResourceThatIsNotModelledStopsTheWave) {
   const std::pair<Resource, const char*> resources[] = {
       {{.stride = 16, .records = 8, .check = kIndex, .swizzle = 1}, "swizzle 1, word 3 0x10000000"},

@@ -157,7 +157,7 @@ void sendmsg(Wave& wave, const Instruction& in) {
 // The wave is examined before it continues, because a trap may be pending.
 void rfe(Wave& wave, const Instruction& in) {
   if (!wave.in_handler) return wave.refuse("s_rfe_b64 outside of the trap handler");
-  wave.pc = wave.scalar64(in.src[0], in) & 0xfffffffffffc;
+  wave.pc = canonical(wave.scalar64(in.src[0], in) & ~uint64_t{3});
   wave.status &= ~status::kPriv;
   wave.in_handler = false;
   wave.stop = Stop::kYield;

@@ -174,7 +174,7 @@ void sethalt(Wave& wave, const Instruction& in) {
 // its two pages nor that of the second level, which it has from the TMA.
 void setpc(Wave& wave, const Instruction& in) {
   constexpr uint64_t kHandlerBytes = 0x2000;
-  wave.pc = wave.scalar64(in.src[0], in) & ~uint64_t{3};
+  wave.pc = canonical(wave.scalar64(in.src[0], in) & ~uint64_t{3});
   if (!wave.in_handler || wave.pc - wave.trap.tba < kHandlerBytes) return;
   uint64_t second_level = 0;
   if (!wave.memory->read(wave.trap.tma, &second_level, sizeof(second_level))) return wave.fault();

@@ -70,6 +70,8 @@ class Machine {
     return state;
   }
   const std::string& complaint() const { return complaint_; }
+  // Programs run where a driver of graphics has them, at the upper end of the address space.
+  void run_at_high_addresses() { code_ = FakeMemory::kHigh; }
 
  private:
   DispatchSpec spec(const std::string& kernel) {
@@ -79,7 +81,7 @@ class Machine {
     constexpr size_t kEntry = 4, kRsrc3 = 11, kProperties = 14;
     constexpr uint32_t kWave32 = 1 << 10, kScratchWaves = 256;
     DispatchSpec out;
-    out.code = object + words[kEntry];
+    out.code = code_ + object + words[kEntry];
     out.rsrc1 = words[kRsrc3 + 1];
     out.rsrc2 = words[kRsrc3 + 2];
     out.rsrc3 = words[kRsrc3];
@@ -110,6 +112,7 @@ class Machine {
   CodeObject object_;
   shader::Cores cores_;
   std::string complaint_;
+  uint64_t code_ = 0;
 };
 
 }  // namespace gpu::test

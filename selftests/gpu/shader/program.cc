@@ -23,17 +23,23 @@ void end_program(Wave& wave, const Instruction&) { wave.stop = Stop::kEnded; }
 void barrier(Wave& wave, const Instruction&) { wave.stop = Stop::kBarrier; }
 void sleep(Wave& wave, const Instruction&) { wave.stop = Stop::kYield; }
 
-void getpc(Wave& wave, const Instruction& in) { wave.set_s64(in.dst, wave.pc); }
-void setpc(Wave& wave, const Instruction& in) {
-  wave.pc = wave.scalar64(in.src[0], in) & ~uint64_t{3};
+// The PC has 48 bits. RADV's constant arrays show that nothing is above them: s_getpc_b64 gives the
+// first words of a buffer resource, which has its stride there.
+void getpc(Wave& wave, const Instruction& in) {
+  constexpr uint64_t kPcMask = (uint64_t{1} << 48) - 1;
+  wave.set_s64(in.dst, wave.pc & kPcMask);
 }
+uint64_t target_of(const Wave& wave, const Instruction& in) {
+  return canonical(wave.scalar64(in.src[0], in) & ~uint64_t{3});
+}
+void setpc(Wave& wave, const Instruction& in) { wave.pc = target_of(wave, in); }
 void swappc(Wave& wave, const Instruction& in) {
-  const uint64_t target = wave.scalar64(in.src[0], in) & ~uint64_t{3};
-  wave.set_s64(in.dst, wave.pc);
+  const uint64_t target = target_of(wave, in);
+  getpc(wave, in);
   wave.pc = target;
 }
 void call(Wave& wave, const Instruction& in) {
-  wave.set_s64(in.dst, wave.pc);
+  getpc(wave, in);
   branch(wave, in);
 }
 

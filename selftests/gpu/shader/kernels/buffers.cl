@@ -97,3 +97,22 @@ kernel void scalars(uint4 buffer, uint offset, global uint* out) {
   out[0] = word;
   out[1] = four.x, out[2] = four.y, out[3] = four.z, out[4] = four.w;
 }
+
+// Numbers in the program itself, as RADV has constant arrays: the PC is the base of their buffer.
+kernel void constants(global uint* out) {
+  const uint at = 4 * LOCAL_ID;
+  uint word;
+  __asm__ volatile(
+      "s_getpc_b64 s[20:21]\n"
+      "s_add_u32 s20, s20, 32\n"
+      "s_mov_b32 s22, 32\n"
+      "s_mov_b32 s23, 0x30016fac\n"
+      "buffer_load_b32 %0, %1, s[20:23], 0 offen\n"
+      "s_waitcnt vmcnt(0)\n"
+      "s_branch 8\n"
+      ".long 7, 11, 13, 17, 19, 23, 29, 31"
+      : "=&v"(word)
+      : "v"(at)
+      : "s20", "s21", "s22", "s23", "scc");
+  out[LOCAL_ID] = word;
+}

@@ -45,10 +45,23 @@ uint32_t saturated(int value) {
   return static_cast<uint32_t>(std::clamp<int>(value, Limits::min(), Limits::max()));
 }
 
-bool nan_to_zero(const Wave& wave) { return wave.mode & mode::kDx10Clamp; }
+// Which part of a register is a float.
+enum class Floats { kWhole, kLow, kHigh, kBoth };
 
-uint32_t clamped_half(const Wave& wave, uint32_t half) {
-  return to_half(clamped(half_to_float(half), nan_to_zero(wave)));
+// Clamps results, in a loop of its own because few instructions have clamp.
+template <Floats kPart>
+void clamp_floats(const Wave& wave, uint32_t* lanes) {
+  const bool nan_to_zero = wave.mode & mode::kDx10Clamp;
+  const auto half = [&](uint32_t bits) {
+    return to_half(clamped(half_to_float(bits & 0xffff), nan_to_zero));
+  };
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
+    uint32_t& value = lanes[lane];
+    const uint32_t low = kPart == Floats::kHigh ? value & 0xffff : half(value);
+    const uint32_t high = kPart == Floats::kLow ? value >> 16 : half(value >> 16);
+    value = kPart == Floats::kWhole ? to_bits(clamped(std::bit_cast<float>(value), nan_to_zero))
+                                    : low | high << 16;
+  }
 }
 
 // kSaturates: clamp is part of what F does. A float is clamped here.
@@ -70,10 +83,10 @@ void packed16(Wave& wave, const Instruction& in) {
         if (kFloats && negate >> i & 1) value[i] ^= 0x8000;
       }
       result[high] = F{}(value[0], value[1], value[2]) & 0xffff;
-      if (kFloats && in.clamp) result[high] = clamped_half(wave, result[high]);
     }
     out.narrow[lane] = result[0] | result[1] << 16;
   }
+  if (kFloats && in.clamp) clamp_floats<Floats::kBoth>(wave, out.narrow);
   write_lanes(wave, in.dst, out.narrow);
 }
 
@@ -137,8 +150,7 @@ float mix_source(uint32_t value, const Instruction& in, unsigned i, bool flush) 
   return in.neg >> i & 1 ? -number : number;
 }
 
-enum class MixTo { kF32, kLow, kHigh };
-template <MixTo kTo>
+template <Floats kTo>
 void fma_mix(Wave& wave, const Instruction& in) {
   if (refuses(wave, in, true) || refuses_flushing(wave, kDenorm16)) return;
   const bool flush = flushes_input32(wave), flush_result = flushes_output32(wave);
@@ -150,12 +162,12 @@ void fma_mix(Wave& wave, const Instruction& in) {
   const Row& old = wave.row(in.dst);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const auto number = [&](unsigned i) { return mix_source(source[i][lane], in, i, flush); };
-    float value = flushed_if(flush_result, std::fma(number(0), number(1), number(2)));
-    if (in.clamp) value = clamped(value, nan_to_zero(wave));
-    out.narrow[lane] = kTo == MixTo::kF32   ? to_bits(value)
-                       : kTo == MixTo::kLow ? (old.lane[lane] & 0xffff0000) | to_half(value)
-                                            : (old.lane[lane] & 0xffff) | to_half(value) << 16;
+    const float value = flushed_if(flush_result, std::fma(number(0), number(1), number(2)));
+    out.narrow[lane] = kTo == Floats::kWhole ? to_bits(value)
+                       : kTo == Floats::kLow ? (old.lane[lane] & 0xffff0000) | to_half(value)
+                                             : (old.lane[lane] & 0xffff) | to_half(value) << 16;
   }
+  if (in.clamp) clamp_floats<kTo>(wave, out.narrow);
   write_lanes(wave, in.dst, out.narrow);
 }
 
@@ -327,9 +339,9 @@ constexpr SpecialOp kOps[] = {
     float32<2>("v_pk_mul_f32", [](float a, float b, float) { return a * b; }),
     float32<3>("v_pk_fma_f32", [](float a, float b, float c) { return std::fma(a, b, c); }),
     {"v_pk_mov_b32", pk_mov_b32},
-    {"v_fma_mix_f32", fma_mix<MixTo::kF32>},
-    {"v_fma_mixlo_f16", fma_mix<MixTo::kLow>},
-    {"v_fma_mixhi_f16", fma_mix<MixTo::kHigh>},
+    {"v_fma_mix_f32", fma_mix<Floats::kWhole>},
+    {"v_fma_mixlo_f16", fma_mix<Floats::kLow>},
+    {"v_fma_mixhi_f16", fma_mix<Floats::kHigh>},
     {"v_dot2_f32_f16", dot2_f32_f16},
     {"v_dot2c_f32_f16", dot2c_f32_f16},
     {"v_dot2_i32_i16", dot<dot2<int16_t>>},

@@ -72,11 +72,15 @@ BACKEND_OPS=/usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops
 OPS_SECONDS=3000
 
 # The operations of ggml on the GPU, compared with the CPU's by llama.cpp's own program.
-scenario_backend_ops() {
+operations_pass() { # operations_pass BACKEND LIST
   need_gpus 1
-  HIP_VISIBLE_DEVICES=0 "$PAYLOAD/llm/backend_ops.py" "$BACKEND_OPS" ROCm0 \
-    "$PAYLOAD/llm/backend_ops.known" $((OPS_SECONDS * PATIENCE)) || fail "an operation does not pass"
+  HIP_VISIBLE_DEVICES=0 GGML_VK_VISIBLE_DEVICES=0 VK_LOADER_DRIVERS_SELECT='radeon_icd*' \
+    "$PAYLOAD/llm/backend_ops.py" "$BACKEND_OPS" "$1" "$PAYLOAD/llm/$2" $((OPS_SECONDS * PATIENCE)) ||
+    fail "an operation does not pass"
 }
+
+scenario_backend_ops() { operations_pass ROCm0 backend_ops.known; }
+scenario_vulkan_ops() { operations_pass Vulkan0 vulkan_ops.known; }
 
 # A text is interrupted twice and continues on the same GPU, then on the other one. It must equal
 # the text that the GPU writes undisturbed, and the text of the CPU.

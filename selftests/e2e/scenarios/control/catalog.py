@@ -66,6 +66,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "vulkan": ("vulkaninfo", "vulkan", "vulkan_compute"),
     # With the image that scripts/dbgapi makes.
     "debugger": ("debugger_parked", "debugger_waves"),
+    # With the image of vulkan, for an hour.
+    "vulkan_ops": ("vulkan_ops",),
     # In a pair of guests, on node 2.
     "pair": ("podman_arrives",),
     # Likewise, with the image that scripts/slurm makes; the last one ends node 1.
@@ -201,7 +203,7 @@ def limit(name: str, environment: Mapping[str, str]) -> int:
         seconds = 7200 if whole else 900
     elif name == "contents_damaged":
         seconds = 36000 if whole else 600
-    elif name in GROUPS["rocm"]:
+    elif name in GROUPS["rocm"] + GROUPS["vulkan_ops"]:
         seconds = 3600
     elif "train" in name and whole:
         seconds = 3600

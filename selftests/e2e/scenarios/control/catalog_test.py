@@ -44,6 +44,7 @@ class CatalogTest(unittest.TestCase):
         self.assertEqual(catalog.limit("one_gpu", {"PATIENCE": "4"}), 1200)
         self.assertEqual(catalog.limit("faults_dump", {}), 900)
         self.assertEqual(catalog.limit("faults_dump", {"EVERY": "1"}), 7200)
+        self.assertEqual(catalog.limit("vulkan_ops", {}), 3600)
         self.assertEqual(catalog.limit("soak", {"ROUNDS": "100"}), 9240)
         with self.assertRaises(catalog.Mistake):
             catalog.limit("one_gpu", {"PATIENCE": "a lot"})

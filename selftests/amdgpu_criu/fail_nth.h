@@ -15,22 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "criu.h"
 #include "sample.h"
 
 #define FAIL_NTH_DEBUGFS "/sys/kernel/debug/"
-
-static inline int fail_nth_write(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, value, strlen(value)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
 
 /* Makes every allocation one that may fail. -ENOENT: the kernel does not support that. */
 static inline int fail_nth_prepare(void)
@@ -55,7 +43,7 @@ static inline int fail_nth_prepare(void)
 	if (access("/proc/thread-self/fail-nth", F_OK))
 		return -ENOENT;
 	for (i = 0; i < num; i++) {
-		ret = fail_nth_write(settings[i].path, settings[i].value);
+		ret = criu_write_file(settings[i].path, settings[i].value);
 		if (ret && i < num - 1)
 			return ret;
 	}

@@ -98,7 +98,7 @@ static int fail_xarrays(bool fail)
 	for (i = 0; i < num && !ret; i++) {
 		size_t at = fail ? i : num - 1 - i;
 
-		ret = fail_nth_write(settings[at].path, fail ? settings[at].on : settings[at].off);
+		ret = criu_write_file(settings[at].path, fail ? settings[at].on : settings[at].off);
 	}
 	return ret;
 }

@@ -150,32 +150,20 @@ static int make_large_userptr(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : kfd_sdma_create(kfd, &notes_of(carry)->queues[0]);
 }
 
-static int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
-
 /*
  * The kernel kills no process for memory of this one, so allocations fail. Returns a descriptor of
  * the limit, because opening needs memory.
  */
 static int limit_memory(void)
 {
-	int ret = write_file(CGROUP "cgroup.subtree_control", "+memory"), fd;
+	int ret = criu_write_file(CGROUP "cgroup.subtree_control", "+memory"), fd;
 
 	if (!ret && mkdir(LIMITED, 0700))
 		ret = -errno;
 	if (!ret)
-		ret = write_file("/proc/self/oom_score_adj", "-1000");
+		ret = criu_write_file("/proc/self/oom_score_adj", "-1000");
 	if (!ret)
-		ret = write_file(LIMITED "cgroup.procs", "0");
+		ret = criu_write_file(LIMITED "cgroup.procs", "0");
 	if (ret)
 		return ret;
 	fd = open(LIMITED "memory.max", O_WRONLY | O_CLOEXEC);
@@ -206,7 +194,7 @@ TEST_F(kinds, a_userptr_that_gets_no_memory_is_ENOMEM)
 	words += LIMITED_SIZE / sizeof(__u32) - 1;
 	kfd_sdma_write(&self->notes->queues[0], words, 0xcafe);
 	EXPECT_TRUE(kfd_becomes(words, 0xcafe, SOON * patience()));
-	EXPECT_EQ(0, write_file(CGROUP "cgroup.procs", "0"));
+	EXPECT_EQ(0, criu_write_file(CGROUP "cgroup.procs", "0"));
 	EXPECT_EQ(0, rmdir(LIMITED));
 }
 

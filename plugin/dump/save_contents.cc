@@ -14,9 +14,6 @@ using pipeline::Encoding;
 
 // Chunks in a slot: those that are not copied take no room in it.
 constexpr size_t kMaxChunks = 4096;
-// Objects, and about the chunks, whose hashes are computed together.
-constexpr size_t kMaxHashedBos = 256;
-constexpr uint64_t kMaxHashedChunks = 16384;
 
 class Saver {
  public:
@@ -57,7 +54,7 @@ class Saver {
     else
       hashes_ = std::move(*hashes);
   }
-  uint64_t chunks_of(uint64_t bytes) const { return gpu::chunks_of(bytes, chunk_bytes_); }
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
 
   // A chunk is never in two slots, and begins at the same place in its object as in any other dump.
   // Objects are added in the order of hash().
@@ -65,7 +62,7 @@ class Saver {
     const size_t object = saved_.objects.size();
     image::Object& index =
         saved_.objects.emplace_back(image::Object{bo.object_id, bo.size, {}, {}});
-    const size_t chunks = chunks_of(bo.size);
+    const size_t chunks = gpu::chunks_of(bo.size, chunk_bytes_);
     index.chunks.reserve(chunks);
     if (options_.hashes) index.hashes.reserve(chunks);
     for (uint64_t offset = 0; offset < bo.size;) {
@@ -326,21 +323,14 @@ Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
   for (const kernel::Bo& bo : bos) bytes += bo.size;
   Saver saver(engine, queue, options, to, bytes);
   while (!bos.empty()) {
-    // Only objects whose hashes are computed together are imported together.
-    const size_t most = saver.gpu_hashes() ? kMaxHashedBos : 1;
-    std::vector<std::shared_ptr<gpu::Imported>> imported;
-    std::vector<gpu::Hashed> hashed;
-    for (uint64_t chunks = 0;
-         imported.size() < bos.size() && imported.size() < most && chunks < kMaxHashedChunks;) {
-      const kernel::Bo& bo = bos[imported.size()];
-      imported.push_back(TRY(import(bo.object_id, bo.size)));
-      hashed.push_back({imported.back().get(), bo.size});
-      chunks += saver.chunks_of(bo.size);
-    }
-    saver.hash(hashed);
-    for (size_t i = 0; i < imported.size(); i++)
-      TRY(saver.add(bos[i], std::exchange(imported[i], {})));
-    bos = bos.subspan(hashed.size());
+    gpu::HashBatch batch(saver.chunk_bytes());
+    do {
+      const kernel::Bo& bo = bos[batch.size()];
+      batch.add(TRY(import(bo.object_id, bo.size)), bo.size);
+    } while (batch.size() < bos.size() && saver.gpu_hashes() && batch.has_room());
+    saver.hash(batch.bos());
+    for (size_t i = 0; i < batch.size(); i++) TRY(saver.add(bos[i], batch.take(i)));
+    bos = bos.subspan(batch.size());
   }
   return saver.finish();
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -54,6 +55,30 @@ struct Hashed {
 constexpr uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
   return (bytes + chunk_bytes - 1) / chunk_bytes;
 }
+
+// BOs whose hashes are computed together. Only these are imported at the same time.
+class HashBatch {
+ public:
+  explicit HashBatch(uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+  bool has_room() const { return bos_.size() < kMaxBos && chunks_ < kMaxChunks; }
+  void add(std::shared_ptr<Imported> bo, uint64_t size) {
+    bos_.push_back({bo.get(), size});
+    imported_.push_back(std::move(bo));
+    chunks_ += chunks_of(size, chunk_bytes_);
+  }
+  size_t size() const { return bos_.size(); }
+  std::span<const Hashed> bos() const { return bos_; }
+  std::shared_ptr<Imported> take(size_t index) { return std::exchange(imported_[index], {}); }
+
+ private:
+  static constexpr size_t kMaxBos = 256;
+  static constexpr uint64_t kMaxChunks = 16384;
+
+  uint64_t chunk_bytes_;
+  uint64_t chunks_ = 0;
+  std::vector<std::shared_ptr<Imported>> imported_;
+  std::vector<Hashed> bos_;
+};
 
 class Engine {
  public:

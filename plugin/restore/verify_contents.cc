@@ -9,9 +9,6 @@
 namespace amdgpu_criu::restore {
 namespace {
 
-// These are imported together.
-constexpr size_t kMaxVerified = 256;
-
 // All chunks of a file have one size, except the last one of an object.
 bool has_chunks_of(const image::Object& object, uint64_t chunk_bytes) {
   return std::ranges::all_of(object.chunks, [&](const image::Chunk& chunk) {
@@ -24,26 +21,26 @@ class Verifier {
   Verifier(gpu::Engine& engine, uint32_t chunk_bytes)
       : engine_(engine), chunk_bytes_(chunk_bytes) {}
 
-  // False: the GPU computes no hashes.
-  Result<bool> verify(std::span<const image::Object* const> objects,
-                      const gpu::ImportObject& import) {
-    std::vector<std::shared_ptr<gpu::Imported>> imported;
-    std::vector<gpu::Hashed> bos;
-    for (const image::Object* object : objects) {
-      imported.push_back(TRY(import(object->object_id, object->size)));
-      bos.push_back({imported.back().get(), object->size});
+  // Returns the number of objects that were compared, at least one, or 0: the GPU computes no
+  // hashes.
+  Result<size_t> verify_some(std::span<const image::Object* const> objects,
+                             const gpu::ImportObject& import) {
+    gpu::HashBatch batch(chunk_bytes_);
+    while (batch.size() < objects.size() && batch.has_room()) {
+      const image::Object& object = *objects[batch.size()];
+      batch.add(TRY(import(object.object_id, object.size)), object.size);
     }
-    const auto hashes = engine_.hash(bos, chunk_bytes_);
+    const auto hashes = engine_.hash(batch.bos(), chunk_bytes_);
     if (!hashes.ok()) {
       log_info("restored GPU memory is not compared: {}", hashes.error().message());
-      return false;
+      return size_t{0};
     }
-    auto next = hashes->begin();
-    for (const image::Object* object : objects) {
-      TRY(compare(*object, std::span(next, object->chunks.size())));
-      next += static_cast<std::ptrdiff_t>(object->chunks.size());
+    std::span<const gpu::ChunkHash> left = *hashes;
+    for (const image::Object* object : objects.first(batch.size())) {
+      TRY(compare(*object, left.first(object->chunks.size())));
+      left = left.subspan(object->chunks.size());
     }
-    return true;
+    return batch.size();
   }
 
  private:
@@ -56,13 +53,13 @@ class Verifier {
         return Error::of(EIO,
                          "object {}: {} bytes at {:#x} of the restored GPU memory differ from the "
                          "image, whose checksum is right: the GPU or its link is faulty",
-                         object.object_id, chunk.size, i * chunk_bytes_);
+                         object.object_id, chunk.size, uint64_t{chunk_bytes_} * i);
     }
     return {};
   }
 
   gpu::Engine& engine_;
-  uint64_t chunk_bytes_;
+  uint32_t chunk_bytes_;
   image::HashesOfZeros zeros_;
 };
 
@@ -81,10 +78,10 @@ Result<uint64_t> verify_contents(gpu::Engine& engine, const Objects& objects,
   Verifier verifier(engine, chunk_bytes);
   uint64_t bytes = 0;
   for (std::span<const image::Object* const> left = hashed; !left.empty();) {
-    const auto some = left.first(std::min(left.size(), kMaxVerified));
-    if (!TRY(verifier.verify(some, import))) return 0;
-    for (const image::Object* object : some) bytes += object->size;
-    left = left.subspan(some.size());
+    const size_t some = TRY(verifier.verify_some(left, import));
+    if (some == 0) return 0;
+    for (const image::Object* object : left.first(some)) bytes += object->size;
+    left = left.subspan(some);
   }
   return bytes;
 }

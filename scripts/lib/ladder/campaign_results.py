@@ -23,13 +23,14 @@ HEAD = ("# SPDX-License-Identifier: GPL-2.0\n"
         "# The last result of each campaign: scripts/campaign writes this file.\n")
 
 CHIPS = ("MI210", "MI300X", "Navi 31")
-# For each chip, the suites and rungs that show it. None: the stack does not run on the chip.
+# For each chip, the suites and rungs that show it. Empty: there is none yet. None: the stack does not
+# run on the chip.
 STACKS: tuple[tuple[str, tuple[str | None, str | None, str | None]], ...] = (
     ("Driver and CRIU: kselftests, scenarios, igt", ("every-guest every-e2e", "asics-mi300x*", "asics-navi31*")),
     ("ROCm: ROCr and HIP programs", ("hip waves", "waves-debugger-mi300x", "hip-navi31 waves-debugger-navi31")),
     ("llama.cpp by HIP, and its operations", ("llm ops", None, "llm-navi31 ops-navi31")),
     ("Vulkan by RADV, and llama.cpp by it", (None, None, "vulkan llm-vulkan ops-vulkan")),
-    ("Servers and training", ("serve train", None, "serve-navi31 train-navi31")),
+    ("Servers and training", ("serve train", None, "")),
 )
 
 
@@ -76,22 +77,21 @@ def read_rungs(rungs: Iterable[str], every: Iterable[str], directory: Path, suit
             total = results.read([file])
             one = Outcome(date, total.passed, len(total.failures), len(total.skips))
             name = suite if suite in suites else rung
-            if name in found:
-                found[name].add(one)
-            else:
-                found[name] = one
+            found.setdefault(name, Outcome(date)).add(one)
     return found
 
 
 def _cell(patterns: str | None, known: Mapping[str, Outcome]) -> str:
     if patterns is None:
         return "–"
-    cell: Outcome | None = None
-    for name, one in known.items():
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split()):
-            cell = cell or Outcome(one.date)
-            cell.add(one)
-    return cell.cell() if cell else "not run"
+    shown = [one for name, one in known.items()
+             if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split())]
+    if not shown:
+        return "not run"
+    total = Outcome(shown[0].date)
+    for one in shown:
+        total.add(one)
+    return total.cell()
 
 
 def table(known: Mapping[str, Outcome]) -> str:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
+import fnmatch
 import tempfile
 import unittest
 from pathlib import Path
 
 from . import campaign_results as tested
 from . import place
+from .rungs import ALL
 
 
 class CampaignResults(unittest.TestCase):
@@ -62,6 +64,11 @@ class CampaignResults(unittest.TestCase):
 
 
 class Readme(unittest.TestCase):
+    def test_its_table_names_what_exists(self):
+        names = {file.stem for file in (place.TOP / tested.FILE).parent.glob("*.suite")} | set(ALL)
+        patterns = [one for _, shown in tested.STACKS for words in shown if words for one in words.split()]
+        self.assertEqual([], [one for one in patterns if not fnmatch.filter(names, one)])
+
     def test_its_table_is_made_of_the_results(self):
         readme = (place.TOP / tested.README).read_text()
         known = tested.parse((place.TOP / tested.FILE).read_text())

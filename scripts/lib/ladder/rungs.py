@@ -15,6 +15,9 @@ DEBUG_PATIENCE = "10"
 # Long series of faults, changed blobs and BOs run one case in this many.
 DEBUG_SAMPLE = "20"
 DEBUG_SECONDS = 7200
+# Suites by name: these need no turn.
+SMP_KSELFTESTS = ("kselftest-smp", "kselftest-smp-again")
+DEBUG_KSELFTESTS = ("guest", "kselftest", *SMP_KSELFTESTS, "next-version", "kselftest-hang", "navi31-debug")
 DEBUG_CAMPAIGN_SECONDS = 24 * 3600
 
 Command = tuple[str, ...]
@@ -105,9 +108,7 @@ CHECK = table(
 DEBUG = table(
     Rung("debug-kernel", (("scripts/debug-kernel",), ("scripts/module", "--debug-kernel", "--next")),
          ("lab",), 1200, builds=True),
-    debug_guests("debug-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS,
-                 "guest", "kselftest", "kselftest-smp", "kselftest-smp-again", "next-version",
-                 "kselftest-hang", "navi31-debug"),
+    debug_guests("debug-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS, *DEBUG_KSELFTESTS),
     debug_guests("debug-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug"),
 )
 
@@ -115,8 +116,8 @@ DEBUG = table(
 KCSAN = table(
     Rung("kcsan-kernel", (("scripts/debug-kernel", "--kcsan"), ("scripts/module", "--kcsan-kernel")),
          ("lab",), 1000, builds=True),
-    debug_guests("kcsan-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS, "guest", "kselftest-smp",
-                 "kselftest-smp-again", kernel="kcsan-kernel"),
+    debug_guests("kcsan-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS, "guest", *SMP_KSELFTESTS,
+                 kernel="kcsan-kernel"),
     debug_guests("kcsan-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug", kernel="kcsan-kernel"),
 )
 
@@ -128,9 +129,7 @@ CAMPAIGN = table(
     Rung("deb-source", (("scripts/deb",), ("scripts/deb", "--source"), ("scripts/check-deb-source",)),
          ("lab", "host")),
     Rung("dkms", (("scripts/deb",), ("scripts/check-dkms",)), ("lab", "host")),
-    debug_guests("debug-all-kselftests", "1", DEBUG_CAMPAIGN_SECONDS,
-                 "guest", "kselftest", "kselftest-smp", "kselftest-smp-again", "next-version",
-                 "kselftest-hang", "navi31-debug"),
+    debug_guests("debug-all-kselftests", "1", DEBUG_CAMPAIGN_SECONDS, *DEBUG_KSELFTESTS),
     debug_guests("debug-all-rest", "1", DEBUG_CAMPAIGN_SECONDS,
                  "e2e", "e2e-render", "e2e-trees", "e2e-reboot", "e2e-swapped"),
     *(Rung(f"asics-{chip}", (("selftests/vm/check", "--name", f"asics-{chip}",

@@ -161,7 +161,7 @@ void run_sequence() {
 
 TEST(Remote, ARestartableSequenceEndsAsAfterAnyStop) {
   const Child child([] {
-    alarm(20);
+    alarm(120);
     for (*handled = true; *handled;) run_sequence();
     return 0;
   });

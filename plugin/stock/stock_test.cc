@@ -251,7 +251,7 @@ TEST_F(Stock, AProcessThatStaysPausedIsAnError) {
 TEST_F(Stock, NoOperationIsRepeatedWithoutALimit) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);
+    alarm(120);
     int code = 0;
     const bool allowed = testing_support::without({SYS_ioctl, 0, EAGAIN}, [&] {
       const auto info = make_ioctl()->process_info(kfd_.get());

@@ -278,10 +278,18 @@ constexpr Word kWords[] = {
 };
 
 const Word* class_of(const std::string& name, const std::string& layout) {
-  for (const Word& word : kWords)
-    if (std::regex_match(name, std::regex(word.names)) &&
-        (!*word.layouts || std::regex_match(layout, std::regex(word.layouts))))
-      return &word;
+  struct Row {
+    std::regex names, layouts;
+  };
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> result;
+    for (const Word& word : kWords)
+      result.push_back({std::regex(word.names), std::regex(*word.layouts ? word.layouts : ".*")});
+    return result;
+  }();
+  for (size_t i = 0; i < rows.size(); i++)
+    if (std::regex_match(name, rows[i].names) && std::regex_match(layout, rows[i].layouts))
+      return &kWords[i];
   return nullptr;
 }
 

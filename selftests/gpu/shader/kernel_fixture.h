@@ -11,6 +11,8 @@
 
 namespace gpu::test {
 
+constexpr uint32_t kEndpgm = 0xbf810000;  // of GFX9
+
 class KernelTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kQueue = 0x2000;  // amd_queue_t

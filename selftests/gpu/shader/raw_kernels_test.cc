@@ -28,8 +28,6 @@ class RawKernels : public KernelTest {
   }
 };
 
-constexpr uint32_t kEndpgm = 0xbf810000;
-
 TEST_F(RawKernels, AnInstructionThatIsMissingIsNamedAndStopsTheQueue) {
   submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}), {.group = {64, 1, 1}});
   ASSERT_TRUE(fails_with(aql::kErrorIllegalInstruction));

@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint32_t kEndpgm = 0xbf810000;
 // s_setreg_imm32_b32 of fields of MODE
 constexpr uint32_t kSetRounding = 0xba001801, kSetDenormals = 0xba001901;
 constexpr uint32_t kSetExceptions = 0xba004301, kSetFp16Ovfl = 0xba0005c1;

@@ -62,12 +62,12 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
                         name, *others),), ("module", "host", *needs))
 
 
-def every(name: str, *suites: str, base: str = "7.3", unwanted: str = "") -> Rung:
+def every(name: str, *suites: str, base: str = "7.3", unwanted: str = "", needs: tuple[str, ...] = ()) -> Rung:
     """All suites and scenarios of those that take turns in a check."""
     others = ("--except", unwanted) if unwanted else ()
     return Rung(name, (("env", "TURNS=all", "selftests/vm/check", "--name", name, "--base", base,
                         "--patience", PATIENCE, *others, *suites),),
-                ("module", "host", *(("module-6.12",) if base == "6.12" else ())))
+                ("module", "host", *(("module-6.12",) if base == "6.12" else ()), *needs))
 
 
 def pair_of_guests(name: str, needs: tuple[str, ...], seconds: int, image: str = "") -> Rung:
@@ -86,12 +86,12 @@ def table(*rungs: Rung) -> dict[str, Rung]:
 # The rungs of `make check`.
 CHECK = table(
     Rung("lab", (("scripts/lab",),), seconds=150, builds=True),
-    Rung("module", (("scripts/module", "--next"),), ("lab",), 300, builds=True),
+    Rung("module", (("scripts/module",),), ("lab",), 280, builds=True),
     Rung("module-6.12", in_background(("scripts/module", "6.12")), ("lab",), 250, builds=True),
     Rung("host", (("scripts/host", "release"),), ("lab",), 500, builds=True),
     guests("suites", ("module", "host"), 600, "--name", "suites", "e2e-*"),
     guests("e2e", ("module", "host"), 250, "--name", "e2e", "e2e"),
-    guests("guest", ("module", "host"), 500, "--except", "e2e*", "--runner-tests", "3",
+    guests("guest", ("module", "host"), 500, "--except", "e2e*", "--runner-tests", "2",
            "runner", "*"),
     guests("guest-6.12", ("module-6.12", "module", "host"), 300, "--base", "6.12",
            "--environment", f"CRIU_TEST_SAMPLE={SECOND_SAMPLE}"),
@@ -137,7 +137,8 @@ CAMPAIGN = table(
                              ("env", f"ASIC={asic}", "scripts/demo")), ("module", "host"))
       for chip, asic in OTHER_ASICS.items()),
     every("every-e2e", "e2e*"),
-    every("every-guest", "runner", "*", unwanted="e2e*"),
+    Rung("module-next", (("scripts/module", "--next"),), ("lab",), builds=True),
+    every("every-guest", "runner", "*", "next-version", unwanted="e2e*", needs=("module-next",)),
     every("every-6.12", "*", base="6.12"),
     Rung("refusals", (("scripts/refusals", "every-guest"),), ("every-guest",)),
     campaign_in_guest("criu"),
@@ -207,7 +208,7 @@ CAMPAIGNS = {
     "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
     "train": (("train",), "a training run, dumped and restored again and again (minutes)"),
     "vulkan": (("vulkan",), "Vulkan programs of Debian's RADV, on Navi 31 (2 GB of disk; a minute)"),
-    "waves": (("waves",), "waves are saved at every instruction, withheld, or read by a debugger (ten minutes)"),
+    "waves": (("waves",), "waves are saved at every instruction, withheld, or read by a debugger (half an hour)"),
     "static": (("static-all",), "clang-tidy and sparse on all files, clang's analyzer (an hour)"),
 }
 

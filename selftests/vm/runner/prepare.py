@@ -25,7 +25,7 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
         entries.append(payload.Entry(file, "module/amdgpu.ko", True, "make module"))
     if file and base == DEFAULT:
         entries.append(payload.Entry(later_driver(module), "module/next/amdgpu.ko", False,
-                                     "make module"))
+                                     "scripts/module --next"))
     entries += importer(base, run)
     if with_softgpu:
         firmware = run / "firmware"

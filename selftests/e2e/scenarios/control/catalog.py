@@ -109,8 +109,8 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("disk_full", "dump_killed", "reloaded_driver", "other_parameters"),
     ("tool_check", "tool_images", "tool_bench", "tool_stalled", "job_helper"),
     ("late_restore", "lazy_pages"),
-    ("render_two_gpus", "render_many", "render_fork", "render_unrelated"),
-    ("render_leave_running", "render_three_rounds"),
+    ("render_two_gpus", "render_many", "render_fork", "render_unrelated", "render_leave_running",
+     "render_three_rounds"),
     ("render_refused", "render_after_refusal", "render_in_flight", "render_busy", "render_awaits",
      "render_killed"),
     ("render_queues_criu_4_1_1", "render_queues_criu_4_3", "render_queues_leave_running",
@@ -118,8 +118,8 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("tree_two_gpus", "tree_leave_running", "tree_pre_dump", "tree_disk_full", "tree_criu_4_1_1",
      "tree_criu_4_3", "soak"),
     ("contents_bounded", "contents_elsewhere", "contents_compressed", "contents_encrypted",
-     "contents_overlap", "contents_disk_fails", "contents_disk_hangs"),
-    ("contents_pre_dump", "contents_page_server", "contents_incremental"),
+     "contents_overlap", "contents_disk_fails", "contents_disk_hangs", "contents_pre_dump",
+     "contents_page_server", "contents_incremental"),
     ("container_runc", "container_paused", "container_moved_runc", "container_moved_crun",
      "container_users_runc", "container_criu_4_3", "container_podman"),
     ("parallel_off", "parallel_namespaces", "replicas", "neighbour_pids", "parallel_criu_4_1_1",
@@ -127,6 +127,8 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("snapshot", "snapshot_replicas", "snapshot_stream", "faults_dump", "faults_restore",
      "faults_signals"),
     ("post_dump_fails", "attached", "neighbour_plugin", "restore_bounded", "service"),
+    ("stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
+    ("packages_selftest", "packages_stock"),
 )
 
 _DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)

@@ -48,6 +48,7 @@ struct Decoder {
   void flat();
   void mubuf();
   void mtbuf();
+  void mimg();
   void vector_source0(uint32_t code);
   void sdwa();
 };
@@ -281,6 +282,11 @@ void Decoder::mtbuf() {
   out.dwords = 2;
 }
 
+void Decoder::mimg() {
+  set(Format::kMimg, bits(first(), 24, 18));
+  out.dwords = 2;
+}
+
 }  // namespace
 
 Instruction decode(std::span<const uint32_t> words, Isa isa) {
@@ -327,6 +333,9 @@ Instruction decode(std::span<const uint32_t> words, Isa isa) {
         break;
       case 0x3a:
         decoder.mtbuf();
+        break;
+      case 0x3c:
+        decoder.mimg();
         break;
       default:
         decoder.set(Format::kSopp, kMaxOpcodes);

@@ -138,6 +138,7 @@ const Encoding kEncodings[] = {
     {Format::kScratch, 128, 0xdc004000, 18, {0}, {0x027f0002, 0x007f0402, 0x02050002}},
     {Format::kGlobal, 128, 0xdc008000, 18, {0, 0x10000}, {0x027f0002, 0x007f0402, 0x027f0402}},
     {Format::kMubuf, 128, 0xe0000000, 18, {0, 0x10000}, {0x80010402, 0, 0x80010002}},
+    {Format::kMimg, 128, 0xf0000100, 18, {0}, {0x0402}},
 };
 
 constexpr uint32_t kThreeVgprs = 0x106 | 0x104 << 9 | 0x108 << 18;
@@ -461,9 +462,10 @@ INSTANTIATE_TEST_SUITE_P(Kernels, DecodeObject,
                          testing::Values("gfx90a/basic", "gfx90a/bench", "gfx90a/grid",
                                          "gfx90a/matrix", "gfx90a/numbers", "gfx90a/rare",
                                          "gfx90a/registers", "gfx90a/train", "gfx942/basic",
-                                         "gfx942/grid", "gfx942/numbers", "gfx942/registers",
-                                         "gfx942/train", "gfx1100/basic", "gfx1100/bench",
-                                         "gfx1100/grid", "gfx1100/numbers", "gfx1100/train"),
+                                         "gfx942/grid", "gfx942/numbers",
+                                         "gfx942/registers", "gfx942/train",
+                                         "gfx1100/basic", "gfx1100/bench", "gfx1100/grid",
+                                         "gfx1100/numbers", "gfx1100/train"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '/', '_');
@@ -493,7 +495,7 @@ TEST(Decode, AgreesWithLlvmOnEveryInstructionOfADirectory) {
 }
 
 TEST(Decode, AnOpcodeThatDoesNotExistHasNoName) {
-  for (const uint32_t word : {0xffffffffu, 0xf0000000u, 0xbe80ff00u, 0xdc00c000u}) {
+  for (const uint32_t word : {0xffffffffu, 0xf8000000u, 0xf01c0000u, 0xbe80ff00u, 0xdc00c000u}) {
     const Instruction instruction = decode(Words{word, 0});
     EXPECT_TRUE(instruction.name().empty()) << std::hex << word;
     EXPECT_EQ(instruction.dwords, 1);

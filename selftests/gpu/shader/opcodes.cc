@@ -253,6 +253,18 @@ constexpr std::string_view kMtbuf[] = {
     " store_format_d16_xyz store_format_d16_xyzw",
 };
 
+// Of gfx90a, which has no more of them, and of which nothing is modelled.
+constexpr std::string_view kMimg[] = {
+    "0: image_load image_load_mip image_load_pck image_load_pck_sgn image_load_mip_pck"
+    " image_load_mip_pck_sgn",
+    "8: image_store image_store_mip image_store_pck image_store_mip_pck",
+    "14: image_get_resinfo",
+    "16: image_atomic_swap image_atomic_cmpswap image_atomic_add image_atomic_sub"
+    " image_atomic_smin image_atomic_umin image_atomic_smax image_atomic_umax image_atomic_and"
+    " image_atomic_or image_atomic_xor image_atomic_inc image_atomic_dec",
+    "32: image_sample",
+};
+
 // What gfx942 adds, or has at the place of another opcode. "-": no longer.
 constexpr std::string_view kGfx942Vop2[] = {"22: - v_fmamk_f32 v_fmaak_f32"};
 constexpr std::string_view kGfx942Vop1[] = {
@@ -341,6 +353,7 @@ Tables make_tables(Isa isa) {
   add(Format::kGlobal, kGlobalAtomics, "global_");
   add(Format::kMubuf, kMubuf, "buffer_");
   add(Format::kMtbuf, kMtbuf, "tbuffer_");
+  if (isa == Isa::kGfx90a) add(Format::kMimg, kMimg);
   if (isa == Isa::kGfx942) add_gfx942(tables);
   Names& vop3 = tables[size_t(Format::kVop3)];
   add_promoted(vop3, tables[size_t(Format::kVopc)], 0, kVop3FirstVop2, kNotPromoted);

@@ -31,6 +31,7 @@ enum class Format : uint8_t {
   kGlobal,
   kMubuf,
   kMtbuf,
+  kMimg,
   kCount,
 };
 

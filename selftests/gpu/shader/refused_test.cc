@@ -74,6 +74,7 @@ const Case kCases[] = {
     {"ClampOfAProduct", {0xd1088000, 0x020501}, "clamp of an integer"},
     {"BufferFormat", {0xe0000000, 0x80000000}, "buffer_load_format_x is not modelled"},
     {"TypedBuffer", {0xeba00000, 0x80000000}, "tbuffer_load_format_x is not modelled"},
+    {"Image", {0xf0200100, 0x0402}, "image_store is not modelled"},
     {"Skipping", {0xbf108081}, "skipping of vector instructions"},
     {"ScalarAtomic", {0xc20a0001, 0}, "s_atomic_add is not modelled"},
     {"DppOfDoubles", {0x7e0830fa, 0xff015302}, "DPP of 64-bit operands"},

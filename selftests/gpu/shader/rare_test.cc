@@ -6,50 +6,13 @@
 #include <numeric>
 #include <random>
 
-#include "shader/kernel_fixture.h"
-#include "shader/numbers.h"
+#include "shader/rare_kernels.h"
 
 namespace gpu::test {
 namespace {
 
 using shader::half_to_float;
 using shader::to_half;
-
-class RareKernels : public KernelTest {
- protected:
-  RareKernels() : KernelTest("rare.co") {}
-  using Row = std::array<uint32_t, 8>;
-  static constexpr uint64_t kOut = kData + 0x100000;
-
-  std::vector<Row> run_on(const std::string& kernel, const std::vector<uint32_t>& a,
-                          const std::vector<uint32_t>& b) {
-    put_all(kData, a);
-    put_all(kData + 0x80000, b);
-    arguments(kData, kData + 0x80000, kOut);
-    const auto count = static_cast<uint32_t>(a.size());
-    EXPECT_TRUE(runs(kernel, {.grid = {count, 1, 1}, .group = {64, 1, 1}}));
-    return get_all<Row>(kOut, a.size());
-  }
-  // Some near the limits of every type.
-  std::vector<uint32_t> random(size_t count) {
-    std::vector<uint32_t> values(count);
-    for (uint32_t& value : values) value = engine_();
-    for (size_t i = 0; i < count; i += 3) values[i] ^= values[i] & 0x70007000;
-    for (size_t i = 0; i < count; i += 5) values[i] |= 0x7ff07ff0;
-    return values;
-  }
-  std::mt19937 engine_{5};
-};
-
-template <typename T>
-uint32_t limited(int64_t value) {
-  using Limits = std::numeric_limits<T>;
-  const auto within = std::clamp<int64_t>(value, Limits::min(), Limits::max());
-  return static_cast<uint32_t>(static_cast<std::make_unsigned_t<T>>(static_cast<T>(within)));
-}
-int64_t u16(uint32_t value) { return value & 0xffff; }
-int64_t i16(uint32_t value) { return static_cast<int16_t>(value); }
-int64_t i32(uint32_t value) { return static_cast<int32_t>(value); }
 
 TEST_F(RareKernels, ClampedSumsStopAtTheLimitsOfTheirType) {
   const auto a = random(1024), b = random(1024);
@@ -104,14 +67,6 @@ TEST_F(RareKernels, ClampedFloatsAreBetween0And1) {
     ASSERT_EQ(out[i][5], (a[i] & 0xffff0000) | between_0_and_1(mixed));
     ASSERT_EQ(out[i][6], (a[i] & 0xffff) | between_0_and_1(mixed) << 16);
   }
-}
-
-// Finite, and with something above that does not count.
-std::vector<uint32_t> finite_halves(std::vector<uint32_t> values) {
-  for (uint32_t& value : values)
-    for (const uint32_t exponent : {0x7c00u, 0x7c000000u})
-      if ((value & exponent) == exponent) value ^= exponent & 0x40004000u;
-  return values;
 }
 
 TEST_F(RareKernels, HalvesInThreesAndTurns) {
@@ -237,6 +192,64 @@ TEST_F(RareKernels, PartsOfTwoOverPiReduceLargeAngles) {
     }
     ASSERT_NEAR(std::sin(std::fmod(quarters, 4) * std::numbers::pi / 2), std::sin(a[i]), 1e-12)
         << a[i];
+  }
+}
+
+// What the lanes compute of bytes, once more.
+struct FourSads {
+  uint64_t sums = 0, masked = 0;
+  std::array<uint32_t, 4> wide = {};
+};
+FourSads four_sads(uint64_t bytes, uint32_t reference, uint64_t start) {
+  FourSads out;
+  for (unsigned i = 0; i < 4; ++i) {
+    uint32_t sum = 0, masked = 0;
+    for (unsigned k = 0; k < 4; ++k) {
+      const int x = bytes >> 8 * (i + k) & 0xff, y = reference >> 8 * k & 0xff;
+      sum += static_cast<uint32_t>(std::abs(x - y));
+      if (y) masked += static_cast<uint32_t>(std::abs(x - y));
+    }
+    const uint64_t half = start >> 16 * i & 0xffff;
+    out.sums |= ((half + sum) & 0xffff) << 16 * i;
+    out.masked |= ((half + masked) & 0xffff) << 16 * i;
+    out.wide[i] = masked + i;
+  }
+  return out;
+}
+
+TEST_F(RareKernels, FourSumsOfDifferencesFollowOneAnother) {
+  auto a = random(512), b = random(512);
+  for (size_t i = 0; i < b.size(); i += 2) b[i] &= 0xff00ffff;
+  const auto out = run_on("four_sums", a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const FourSads expected = four_sads(join(a[i], a[i ^ 1]), b[i], join(b[i], a[i]));
+    ASSERT_EQ(join(out[i][0], out[i][1]), expected.sums);
+    ASSERT_EQ(join(out[i][2], out[i][3]), expected.masked);
+    for (unsigned k = 0; k < 4; ++k) ASSERT_EQ(out[i][4 + k], expected.wide[k]) << k;
+  }
+}
+
+TEST_F(RareKernels, BytesAreRoundedAndSaturate) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<float, uint32_t>> cases = {
+      {0.5f, 0},        {1.5f, 2},       {2.5f, 2},
+      {127.6f, 128},    {254.5f, 254},   {256, 255},
+      {1000, 255},      {-0.4f, 0},      {-1, 0},
+      {kInfinity, 255}, {-kInfinity, 0}, {std::numeric_limits<float>::quiet_NaN(), 0}};
+  std::vector<uint32_t> a(64), b(64);
+  for (uint32_t i = 0; i < a.size(); ++i) {
+    a[i] = std::bit_cast<uint32_t>(cases[i % cases.size()].first);
+    b[i] = i;
+  }
+  const auto out = run_on("packed_bytes", a, b);
+  for (uint32_t i = 0; i < a.size(); ++i) {
+    const unsigned shift = i % 4 * 8;
+    ASSERT_EQ(out[i][0],
+              (0x11223344 & ~(0xffu << shift)) | cases[i % cases.size()].second << shift);
+    const auto byte = [](uint32_t half) {
+      return limited<uint8_t>(std::max<int64_t>(i16(half), 0));
+    };
+    ASSERT_EQ(out[i][1], byte(a[i]) | byte(a[i] >> 16) << 8);
   }
 }
 

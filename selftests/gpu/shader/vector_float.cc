@@ -84,6 +84,12 @@ D trig_preop(D value, U segment) {
   return std::ldexp(static_cast<D>(part), scale);
 }
 
+// Replaces the byte of the last operand that the second one names. A NaN gives 0.
+U cvt_pk_u8(F value, U which, U old) {
+  const unsigned shift = 8 * (which & 3);
+  return (old & ~(0xffu << shift)) | U{saturate<uint8_t>(std::nearbyint(value))} << shift;
+}
+
 template <unsigned kByte>
 constexpr auto kUbyte = [](U a) { return static_cast<F>(a >> (8 * kByte) & 0xff); };
 
@@ -158,6 +164,7 @@ constexpr VectorOp kConversions[] = {
     op<F, Half>("v_cvt_f32_f16", [](F a) { return is_signaling(a) ? quiet_bit_set(a) : a; }),
     op<U, F, F>("v_cvt_pkrtz_f16_f32",
                 [](F a, F b) { return to_half_toward_zero(a) | to_half_toward_zero(b) << 16; }),
+    op<U, F, U, U>("v_cvt_pk_u8_f32", [](F a, U b, U c) { return cvt_pk_u8(a, b, c); }),
     op<F, D>("v_cvt_f32_f64", [](D a) { return static_cast<F>(a); }),
     op<D, F>("v_cvt_f64_f32", [](F a) { return static_cast<D>(a); }),
     op<D, I>("v_cvt_f64_i32", [](I a) { return static_cast<D>(a); }),

@@ -87,6 +87,18 @@ U msad_u8(U a, U b, U sum) {
   return sum;
 }
 
+// Four sums, of the bytes of the first operand from its bytes 0, 1, 2 and 3 on: each is added to a
+// half of the last operand. They wrap.
+template <U (*kSad)(U, U, U)>
+constexpr auto kFourSads = [](U64 a, U b, U64 sums) {
+  U64 out = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    const U sum = kSad(low32(a >> 8 * i), b, low32(sums >> 16 * i) & 0xffff);
+    out |= U64{sum & 0xffff} << 16 * i;
+  }
+  return out;
+};
+
 // The mean of each byte; bits of the third operand round up.
 U lerp_u8(U a, U b, U round) {
   U out = 0;
@@ -188,6 +200,15 @@ constexpr VectorOp kOps[] = {
     op<U, U, U, U>("v_sad_hi_u8", [](U a, U b, U c) { return (sad_u8(a, b, 0) << 16) + c; }),
     op<U, U, U, U>("v_sad_u16", [](U a, U b, U c) { return sad_u16(a, b, c); }),
     op<U, U, U, U>("v_msad_u8", [](U a, U b, U c) { return msad_u8(a, b, c); }),
+    op<U64, U64, U, U64>("v_qsad_pk_u16_u8", kFourSads<sad_u8>),
+    op<U64, U64, U, U64>("v_mqsad_pk_u16_u8", kFourSads<msad_u8>),
+    op<uint16_t, U>("v_sat_pk_u8_i16",
+                    [](U a) {
+                      const auto byte = [](U half) {
+                        return static_cast<U>(std::clamp<I>(static_cast<int16_t>(half), 0, 255));
+                      };
+                      return byte(a) | byte(a >> 16) << 8;
+                    }),
     op<U, U, U, U>("v_lerp_u8", [](U a, U b, U c) { return lerp_u8(a, b, c); }),
     op<U, I, I>("v_cvt_pk_i16_i32",
                 [](I a, I b) {

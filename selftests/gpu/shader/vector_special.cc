@@ -107,6 +107,30 @@ void mad64(Wave& wave, const Instruction& in) {
   write_wide_lanes(wave, in.dst, out.wide);
 }
 
+// As v_mqsad_pk_u16_u8, with sums of 32 bits in four registers, which may be those of a source.
+void mqsad_u32(Wave& wave, const Instruction& in) {
+  if (in.src[2] < operand::kZero || in.clamp)
+    return wave.refuse(in.name() + " with clamp or of SGPRs is not modelled");
+  Lanes bytes, masks;
+  vector_source(wave, in, 0, Kind::kB64, bytes);
+  const uint32_t* mask = narrow(wave, in, 1, masks);
+  uint32_t out[4][kLanes];
+  for (unsigned i = 0; i < 4; ++i) {
+    const bool constant = in.src[2] < operand::kVgpr;
+    const uint32_t value = constant && i == 0 ? wave.scalar(in.src[2], in) : 0;
+    const uint32_t* sums = constant ? nullptr : wave.row(in.src[2] + i).lane;
+    for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
+      uint32_t sum = sums ? sums[lane] : value;
+      for (unsigned shift = 0; shift < 32; shift += 8) {
+        const int x = bytes.wide[lane] >> (8 * i + shift) & 0xff, y = mask[lane] >> shift & 0xff;
+        if (y) sum += static_cast<uint32_t>(std::abs(x - y));
+      }
+      out[i][lane] = sum;
+    }
+  }
+  for (unsigned i = 0; i < 4; ++i) write_lanes(wave, in.dst + i, out[i]);
+}
+
 template <unsigned kFirst>
 void mbcnt(Wave& wave, const Instruction& in) {
   Lanes buffers[2], out;
@@ -209,6 +233,7 @@ constexpr SpecialOp kOps[] = {
     {"v_subbrev_co_u32", carry<Carry::kSubrev, true>},
     {"v_mad_u64_u32", mad64<uint32_t>},
     {"v_mad_i64_i32", mad64<int32_t>},
+    {"v_mqsad_u32_u8", mqsad_u32},
     {"v_mbcnt_lo_u32_b32", mbcnt<0>},
     {"v_mbcnt_hi_u32_b32", mbcnt<32>},
     {"v_div_scale_f32", div_scale_op<float>},

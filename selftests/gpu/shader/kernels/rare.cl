@@ -173,3 +173,21 @@ kernel void parts_of_two_over_pi(global const double* a, global const double* un
   const uint i = ID;
   for (uint part = 0; part < 3; ++part) out[4 * i + part] = __builtin_amdgcn_trig_preop(a[i], part);
 }
+
+// Sums of differences of bytes, four at once. The third has four registers.
+kernel void four_sums(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const ulong bytes = (ulong)a[i ^ 1] << 32 | a[i], start = (ulong)a[i] << 32 | b[i];
+  const uint reference = b[i];
+  global ulong* to = (global ulong*)(out + 8 * i);
+  to[0] = __builtin_amdgcn_qsad_pk_u16_u8(bytes, reference, start);
+  to[1] = __builtin_amdgcn_mqsad_pk_u16_u8(bytes, reference, start);
+  *(global uint4*)(to + 2) = __builtin_amdgcn_mqsad_u32_u8(bytes, reference, (uint4)(0, 1, 2, 3));
+}
+
+kernel void packed_bytes(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i];
+  out[8 * i] = __builtin_amdgcn_cvt_pk_u8_f32(__builtin_astype(x, float), b[i], 0x11223344);
+  __asm__("v_sat_pk_u8_i16 %0, %1" : "=v"(out[8 * i + 1]) : "v"(x));
+}

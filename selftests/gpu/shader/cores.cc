@@ -39,8 +39,9 @@ ByName collect() {
       out[op.name] = {.handler = op.compare ? execute_compare : execute_vector, .op = &op};
     }
   }
-  for (const auto ops : {scalar_ops(), program_ops(), hardware_ops(), special_vector_ops(),
-                         packed_ops(), matrix_ops(), load_store_ops(), atomic_ops(), gws_ops()}) {
+  for (const auto ops :
+       {scalar_ops(), program_ops(), hardware_ops(), special_vector_ops(), packed_ops(),
+        matrix_ops(), load_store_ops(), format_ops(), atomic_ops(), gws_ops()}) {
     for (const SpecialOp& op : ops) out[op.name] = {.handler = op.handler};
   }
   return out;
@@ -68,8 +69,8 @@ Bound find(const ByName& names, const std::string& name, Isa isa, Format format)
 void add_gfx11(ByName& names) {
   for (const VectorOp& op : gfx11_vector_ops())
     names[op.name] = {.handler = op.compare ? execute_compare : execute_vector, .op = &op};
-  for (const auto ops : {gfx11_ops(), gfx11_hardware_ops(), gfx11_memory_ops(), gfx11_format_ops(),
-                         gfx11_matrix_ops()}) {
+  for (const auto ops :
+       {gfx11_ops(), gfx11_hardware_ops(), gfx11_memory_ops(), gfx11_matrix_ops()}) {
     for (const SpecialOp& op : ops) names[op.name] = {.handler = op.handler};
   }
 }

@@ -46,6 +46,7 @@ struct Decoder {
   void vop3p();
   void ds();
   void flat();
+  void buffer();
   void mubuf();
   void mtbuf();
   void mimg();
@@ -263,23 +264,27 @@ void Decoder::flat() {
 
 void Decoder::mubuf() {
   set(Format::kMubuf, bits(first(), 24, 18));
+  out.lds = bits(first(), 16, 16);
+  buffer();
+}
+
+void Decoder::mtbuf() {
+  set(Format::kMtbuf, bits(first(), 18, 15));
+  buffer();
+}
+
+void Decoder::buffer() {
   out.dwords = 2;
   out.immediate = static_cast<int32_t>(bits(first(), 11, 0));
   out.offen = bits(first(), 12, 12);
   out.idxen = bits(first(), 13, 13);
   out.glc = bits(first(), 14, 14);
-  out.lds = bits(first(), 16, 16);
   const bool acc = bits(second(), 23, 23);
   out.address = vgpr(bits(second(), 7, 0));
   out.data = vgpr(bits(second(), 15, 8), acc);
   out.dst = out.data;
   out.resource = static_cast<uint16_t>(bits(second(), 20, 16) * 4);
   out.saddr = field(second(), 31, 24);
-}
-
-void Decoder::mtbuf() {
-  set(Format::kMtbuf, bits(first(), 18, 15));
-  out.dwords = 2;
 }
 
 void Decoder::mimg() {

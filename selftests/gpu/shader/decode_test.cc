@@ -138,6 +138,7 @@ const Encoding kEncodings[] = {
     {Format::kScratch, 128, 0xdc004000, 18, {0}, {0x027f0002, 0x007f0402, 0x02050002}},
     {Format::kGlobal, 128, 0xdc008000, 18, {0, 0x10000}, {0x027f0002, 0x007f0402, 0x027f0402}},
     {Format::kMubuf, 128, 0xe0000000, 18, {0, 0x10000}, {0x80010402, 0, 0x80010002}},
+    {Format::kMtbuf, 16, 0xea280000, 15, {0}, {0x80010402}},
     {Format::kMimg, 128, 0xf0000100, 18, {0}, {0x0402}},
 };
 
@@ -349,6 +350,7 @@ std::vector<unsigned> fields_of(const Instruction& in) {
     case Format::kSmem:
       return {in.data, in.address, in.saddr};
     case Format::kMubuf:
+    case Format::kMtbuf:
       return {in.data, in.address, in.resource, in.saddr};
     case Format::kDs:
     case Format::kFlat:

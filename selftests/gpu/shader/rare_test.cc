@@ -13,6 +13,7 @@ namespace {
 
 using shader::half_to_float;
 using shader::to_half;
+using ::testing::_;
 
 TEST_F(RareKernels, ClampedSumsStopAtTheLimitsOfTheirType) {
   const auto a = random(1024), b = random(1024);
@@ -250,6 +251,81 @@ TEST_F(RareKernels, BytesAreRoundedAndSaturate) {
       return limited<uint8_t>(std::max<int64_t>(i16(half), 0));
     };
     ASSERT_EQ(out[i][1], byte(a[i]) | byte(a[i] >> 16) << 8);
+  }
+}
+
+// A texture of one dimension: its resource as ROCr fills it in, with bytes where records are
+// counted.
+class TexelKernels : public RareKernels {
+ protected:
+  enum DataFormat : uint32_t { k8 = 1, k16 = 2, k32 = 4, k16x2 = 5, k8x4 = 10, k32x4 = 14 };
+  enum NumFormat : uint32_t { kUnorm = 0, kSnorm = 1, kUint = 4, kSint = 5, kFloat = 7 };
+  // The selectors of the components: one, two or four of the texel, and 0, 0 and 1.
+  static constexpr uint32_t kOne = 4 | 1 << 9, kTwo = 4 | 5 << 3 | 1 << 9,
+                            kFour = 4 | 5 << 3 | 6 << 6 | 7 << 9;
+
+  std::vector<Row> texels(DataFormat data, NumFormat num, uint32_t select, uint32_t bytes) {
+    std::vector<uint32_t> at(64);
+    for (uint32_t i = 0; i < at.size(); ++i) at[i] = i ^ 3;
+    put_all(kData, memory_);
+    put_all(kData + 0x80000, at);
+    arguments(kData, kData + 0x80000, kOut, bytes, 62u, data << 15 | num << 12 | select);
+    EXPECT_TRUE(runs("texels", {.grid = {64, 1, 1}, .group = {64, 1, 1}}));
+    std::vector<Row> out(64);
+    const auto got = get_all<Row>(kOut, 64);
+    for (uint32_t i = 0; i < 64; ++i) {
+      out[at[i]] = got[i];
+      EXPECT_EQ(got[i][4], got[i][0]);
+    }
+    return out;
+  }
+  uint32_t memory(uint32_t at, uint32_t bytes) const {
+    uint32_t value = 0;
+    std::memcpy(&value, reinterpret_cast<const char*>(memory_.data()) + at, bytes);
+    return value;
+  }
+  std::vector<uint32_t> memory_ = finite_halves(random(256));
+};
+
+uint32_t bits_of(double value) { return std::bit_cast<uint32_t>(static_cast<float>(value)); }
+
+TEST_F(TexelKernels, HaveTheTypeOfTheResource) {
+  const auto bytes = texels(k8, kUint, kOne, 1);
+  const auto shorts = texels(k16, kSint, kOne, 2);
+  const auto halves = texels(k16x2, kFloat, kTwo, 4);
+  const auto normal = texels(k8x4, kUnorm, kFour, 4);
+  const auto signed_normal = texels(k16, kSnorm, kOne, 2);
+  const auto words = texels(k32x4, kUint, kFour, 16);
+  for (uint32_t i = 0; i < 62; ++i) {
+    EXPECT_THAT(bytes[i], testing::ElementsAre(memory(i, 1), 0, 0, 1, _, _, _, _));
+    const auto number = static_cast<uint32_t>(i16(memory(2 * i, 2)));
+    EXPECT_THAT(shorts[i], testing::ElementsAre(number, 0, 0, 1, _, _, _, _));
+    for (uint32_t k = 0; k < 2; ++k)
+      EXPECT_EQ(halves[i][k], bits_of(half_to_float(memory(4 * i + 2 * k, 2))));
+    EXPECT_EQ(halves[i][3], bits_of(1));
+    for (uint32_t k = 0; k < 4; ++k) {
+      EXPECT_EQ(normal[i][k], bits_of(memory(4 * i + k, 1) / 255.0));
+      EXPECT_EQ(words[i][k], memory(16 * i + 4 * k, 4));
+    }
+    const double fraction = std::max(static_cast<double>(i16(memory(2 * i, 2))) / 32767, -1.0);
+    EXPECT_EQ(signed_normal[i][0], bits_of(fraction));
+  }
+}
+
+TEST_F(TexelKernels, BehindTheLastRecordAreZero) {
+  const auto out = texels(k32, kFloat, kOne, 4);
+  EXPECT_EQ(out[61][0], memory_[61]);
+  for (const uint32_t i : {62, 63}) EXPECT_EQ(out[i][0], 0u);
+}
+
+TEST_F(TexelKernels, MayHaveTheTypeOfTheInstruction) {
+  put_all(kData, memory_);
+  arguments(kData, kData, kOut);
+  ASSERT_TRUE(runs("typed", {.grid = {64, 1, 1}, .group = {64, 1, 1}}));
+  const auto out = get_all<Row>(kOut, 64);
+  for (uint32_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(out[i][2], memory_[i] & 0xffff);
+    EXPECT_EQ(out[i][3], memory_[i] >> 16);
   }
 }
 

@@ -63,13 +63,13 @@ std::span<const SpecialOp> special_vector_ops();
 std::span<const SpecialOp> packed_ops();
 std::span<const SpecialOp> matrix_ops();
 std::span<const SpecialOp> load_store_ops();
+std::span<const SpecialOp> format_ops();
 std::span<const SpecialOp> atomic_ops();
 std::span<const SpecialOp> gws_ops();
 // Of gfx11, at the place of operations of the same name.
 std::span<const SpecialOp> gfx11_ops();
 std::span<const SpecialOp> gfx11_hardware_ops();
 std::span<const SpecialOp> gfx11_memory_ops();
-std::span<const SpecialOp> gfx11_format_ops();
 std::span<const SpecialOp> gfx11_matrix_ops();
 
 // The mnemonic of GFX9 for an operation that gfx11 has under another one; empty: there is none.

@@ -191,3 +191,35 @@ kernel void packed_bytes(global const uint* a, global const uint* b, global uint
   out[8 * i] = __builtin_amdgcn_cvt_pk_u8_f32(__builtin_astype(x, float), b[i], 0x11223344);
   __asm__("v_sat_pk_u8_i16 %0, %1" : "=v"(out[8 * i + 1]) : "v"(x));
 }
+
+// A texel of a buffer whose resource is an argument, except its address.
+kernel void texels(global const uint* a, global const uint* at, global uint* out, uint stride, uint records,
+                   uint format) {
+  const uint i = ID;
+  const uint4 from = {(uint)(ulong)a, (ulong)a >> 32 | stride << 16, records, format};
+  uint4 all = 77;
+  uint first = 77;
+  __asm__ volatile("buffer_load_format_xyzw %0, %2, %3, 0 idxen\n"
+                   "buffer_load_format_x %1, %2, %3, 0 idxen\n"
+                   "s_waitcnt vmcnt(0)"
+                   : "=&v"(all), "=&v"(first)
+                   : "v"(at[i]), "s"(from)
+                   : "memory");
+  for (uint k = 0; k < 4; ++k) out[8 * i + k] = all[k];
+  out[8 * i + 4] = first;
+}
+
+// Typed, and stores. The format is in the instruction.
+kernel void typed(global const uint* a, global const uint* unused, global uint* out) {
+  const uint i = ID;
+  const uint4 from = {(uint)(ulong)a, (ulong)a >> 32, 256, 0x27000};
+  const uint4 to = {(uint)(ulong)out, (ulong)out >> 32, 64 * 32, 0x27000};
+  uint2 value;
+  __asm__ volatile("tbuffer_load_format_xy %0, %1, %2, 0 format:[BUF_DATA_FORMAT_16_16,BUF_NUM_FORMAT_UINT] offen\n"
+                   "s_waitcnt vmcnt(0)\n"
+                   "tbuffer_store_format_xy %0, %3, %4, 0 format:[BUF_DATA_FORMAT_32_32,BUF_NUM_FORMAT_UINT] offen "
+                   "offset:8"
+                   : "=&v"(value)
+                   : "v"(4 * i), "s"(from), "v"(32 * i), "s"(to)
+                   : "memory");
+}

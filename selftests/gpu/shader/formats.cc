@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Typed accesses of gfx11 to buffers, such as Vulkan's texel buffers: "RDNA3" ISA document,
-// chapters 9.4 and 9.6.
+// Typed accesses to buffers, such as HIP textures of one dimension and Vulkan texel buffers: "AMD
+// Instinct MI200" ISA document, chapter 9, and "RDNA3", chapters 9.4 and 9.6.
 #include <algorithm>
 #include <cmath>
 
@@ -50,6 +50,34 @@ constexpr Formats kFormats[] = {
     {61, {32, 32, 32, 32}, kUint, kFloat},
 };
 
+// BUF_DATA_FORMAT_* and BUF_NUM_FORMAT_* of GFX9. The same are not modelled.
+constexpr std::array<uint8_t, 4> kDataFormats[16] = {{},
+                                                     {8},
+                                                     {16},
+                                                     {8, 8},
+                                                     {32},
+                                                     {16, 16},
+                                                     {},
+                                                     {},
+                                                     {},
+                                                     {10, 10, 10, 2},
+                                                     {8, 8, 8, 8},
+                                                     {32, 32},
+                                                     {16, 16, 16, 16},
+                                                     {32, 32, 32},
+                                                     {32, 32, 32, 32},
+                                                     {}};
+
+std::optional<Texel> find_gfx9_format(unsigned data_format, unsigned num_format) {
+  constexpr unsigned kNumFloat = 7;
+  const auto& widths = kDataFormats[data_format];
+  if (!widths[0] || num_format == 6) return std::nullopt;
+  const Kind kind = num_format == kNumFloat ? kFloat : Kind(num_format);
+  const bool fits = widths[0] == 32 ? kind >= kUint : widths[0] == 16 ? true : kind != kFloat;
+  if (!fits) return std::nullopt;
+  return Texel{.kind = kind, .widths = widths};
+}
+
 std::optional<Texel> find_format(unsigned code) {
   for (const Formats& formats : kFormats) {
     const unsigned kind = code - formats.first + unsigned(formats.first_kind);
@@ -73,8 +101,10 @@ struct Access {
 std::optional<Access> find_access(const Wave& wave, const Instruction& in, bool stores,
                                   unsigned count) {
   const bool typed = in.format == Format::kMtbuf;
-  const uint32_t word = wave.s(in.resource + 3u);
-  const auto texel = find_format(typed ? bits(in.words[0], 25, 19) : bits(word, 17, 12));
+  const uint32_t word = wave.s(in.resource + 3u), code = in.words[0];
+  const auto texel = is_gfx11(in.isa) ? find_format(typed ? bits(code, 25, 19) : bits(word, 17, 12))
+                     : typed          ? find_gfx9_format(bits(code, 22, 19), bits(code, 25, 23))
+                                      : find_gfx9_format(bits(word, 18, 15), bits(word, 14, 12));
   if (!texel) return std::nullopt;
   Access access = {.texel = *texel, .select = {}};
   for (unsigned i = 0; i < 4; ++i) {
@@ -183,6 +213,6 @@ constexpr SpecialOp kOps[] = {
 
 }  // namespace
 
-std::span<const SpecialOp> gfx11_format_ops() { return kOps; }
+std::span<const SpecialOp> format_ops() { return kOps; }
 
 }  // namespace gpu::shader

@@ -63,7 +63,8 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   const uint64_t offset =
       static_cast<uint64_t>(in.immediate) + extra + (in.offen ? (in.idxen ? second : first) : 0);
   const uint32_t soffset = wave.scalar(in.saddr, in);
-  const bool raw = resource.stride == 0 || resource.swizzle;
+  // PAL, CalcNumRecords(): records count in bytes unless the instruction has an index.
+  const bool raw = resource.stride == 0 || !in.idxen;
   if (raw ? offset + soffset >= resource.records : index >= resource.records) {
     return {.in = Place::In::kNowhere};
   }

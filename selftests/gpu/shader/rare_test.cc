@@ -161,6 +161,12 @@ TEST_F(RareKernels, ABufferMayEndWithinAnOperand) {
   }
 }
 
+TEST_F(RareKernels, ABufferOfRecordsHasBytesForInstructionsWithoutAnIndex) {
+  const auto a = random(64);
+  const auto out = run_on("bytes_of_records", a, a);
+  for (uint32_t i = 0; i < a.size(); ++i) ASSERT_EQ(out[i][0], 4 * i < 100 ? a[i] : 0) << i;
+}
+
 TEST_F(RareKernels, AddressesOfLdsWrap) {
   const auto a = random(64);
   const auto out = run_on("wrapped_addresses", a, a);

@@ -209,6 +209,19 @@ kernel void texels(global const uint* a, global const uint* at, global uint* out
   out[8 * i + 4] = first;
 }
 
+// Bytes of a buffer whose resource counts records, without an index.
+kernel void bytes_of_records(global const uint* a, global const uint* unused, global uint* out) {
+  const uint i = ID;
+  const uint4 from = {(uint)(ulong)a, (ulong)a >> 32 | 16 << 16, 100, 0x27000};
+  uint value = 77;
+  __asm__ volatile("buffer_load_dword %0, %1, %2, 0 offen\n"
+                   "s_waitcnt vmcnt(0)"
+                   : "=v"(value)
+                   : "v"(4 * i), "s"(from)
+                   : "memory");
+  out[8 * i] = value;
+}
+
 // Typed, and stores. The format is in the instruction.
 kernel void typed(global const uint* a, global const uint* unused, global uint* out) {
   const uint i = ID;

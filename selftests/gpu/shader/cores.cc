@@ -100,6 +100,12 @@ bool multiplies_floats_of_gfx11(std::string_view name) {
   return name.starts_with("v_wmma_") && !name.starts_with("v_wmma_i32");
 }
 
+// Matrices of FP8 and BF8, and sparse ones of floats.
+bool multiplies_like_gfx942(std::string_view name) {
+  return name.starts_with("v_smfmac_f32_") ||
+         (name.starts_with("v_mfma_f32_") && (name.ends_with("_fp8") || name.ends_with("_bf8")));
+}
+
 // Within the error: hardware's documented one, of at most 1 ULP (LLVM's AMDGPUUsage), and the seeds
 // of double divisions. Approximate: the accuracy or the order of roundings is not documented, or,
 // of sums in memory, the order of the lanes.
@@ -116,7 +122,7 @@ std::string describe_accuracy(const std::set<std::string>& names) {
     if (kWithinError.contains(name)) {
       within += " " + name;
     } else if (kApproximate.contains(name) || adds_floats_in_memory(name) ||
-               multiplies_floats_of_gfx11(name)) {
+               multiplies_floats_of_gfx11(name) || multiplies_like_gfx942(name)) {
       approximate += " " + name;
     } else {
       ++exact;

@@ -194,7 +194,7 @@ void Decoder::vop3() {
 }
 
 void Decoder::vop3p() {
-  constexpr unsigned kFirstMai = 64;
+  constexpr unsigned kFirstMai = 62;
   set(Format::kVop3p, bits(first(), 22, 16));
   out.dwords = 2;
   out.sources = 3;
@@ -224,7 +224,9 @@ void Decoder::vop3p() {
   out.dst = vgpr(bits(first(), 7, 0), acc_cd);
   out.src[0] = in_file(out.src[0], bits(second(), 27, 27));
   out.src[1] = in_file(out.src[1], bits(second(), 28, 28));
-  out.src[2] = in_file(out.src[2], acc_cd);
+  // C of a sparse one is D, and the third source has indices.
+  const bool sparse = out.isa == Isa::kGfx942 && out.name().starts_with("v_smfmac_");
+  if (!sparse) out.src[2] = in_file(out.src[2], acc_cd);
 }
 
 void Decoder::ds() {

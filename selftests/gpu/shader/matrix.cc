@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // Matrix instructions (MFMA): D = A x B + C, of one or more blocks, spread over all lanes of the
 // wave whatever EXEC and the rounding mode say. Where a lane has which element: AMD's matrix
-// instruction calculator. Order and places of the roundings: what MMA-Sim has found on CDNA2.
+// instruction calculator. Order and places of the roundings: what MMA-Sim has found on CDNA2 and
+// CDNA3.
 #include <algorithm>
 
+#include "shader/matrix_fused.h"
 #include "shader/vector_op.h"
 
 namespace gpu::shader {
@@ -83,10 +85,10 @@ struct Int8 {
   }
 };
 
-constexpr unsigned kMaxElements = kLanes * 4;
+constexpr unsigned kMaxElements = kLanes * 16;
 
 // The elements of A or B by block, row (or column), and k.
-template <typename T, Shape kShape>
+template <typename T, Shape kShape, auto kElement>
 void gather(Wave& wave, unsigned code, typename T::Element* out) {
   const Row* rows = &wave.row(code);
   for (unsigned block = 0; block < kShape.blocks; ++block) {
@@ -94,9 +96,20 @@ void gather(Wave& wave, unsigned code, typename T::Element* out) {
       for (unsigned k = 0; k < kShape.depth; ++k) {
         const unsigned item = k % kShape.items;
         const uint32_t word = rows[item / T::kPerWord].lane[kShape.input_lane(row, k, block)];
-        *out++ = T::element(word, item % T::kPerWord);
+        *out++ = kElement(word, item % T::kPerWord);
       }
     }
+  }
+}
+
+template <typename T, Shape kOfA, Shape kOfB>
+void gather_both(Wave& wave, const Instruction& in, typename T::Element* a,
+                 typename T::Element* b) {
+  gather<T, kOfA, T::element>(wave, in.src[0], a);
+  if constexpr (requires { T::element_of_b; }) {
+    gather<T, kOfB, T::element_of_b>(wave, in.src[1], b);
+  } else {
+    gather<T, kOfB, T::element>(wave, in.src[1], b);
   }
 }
 
@@ -114,8 +127,7 @@ void multiply(Wave& wave, const Instruction& in) {
   constexpr unsigned kRun = 4;
   if (refuses_matrix(wave, in)) return;
   typename T::Element a[kMaxElements], b[kMaxElements];
-  gather<T, kShape>(wave, in.src[0], a);
-  gather<T, kShape>(wave, in.src[1], b);
+  gather_both<T, kShape, kShape>(wave, in, a, b);
   const bool constant = in.src[2] < operand::kVgpr;
   const uint32_t value = constant ? wave.scalar(in.src[2], in) : 0;
   constexpr unsigned kRows = kShape.size * kShape.size * kShape.blocks / kLanes;
@@ -131,6 +143,37 @@ void multiply(Wave& wave, const Instruction& in) {
         for (unsigned k = 0; k < kShape.depth; k += T::kGroup) sum = T::add(x + k, y + k, sum);
         out[item].lane[lane] = std::bit_cast<uint32_t>(sum);
       }
+    }
+  }
+  std::copy_n(out, kRows, &wave.row(in.dst));
+}
+
+// Of each four k, A has two elements, whose k a lane has in pairs of bits of the third source. D is
+// also C. The shape is that of B.
+template <typename T, Shape kShape>
+void multiply_sparse(Wave& wave, const Instruction& in) {
+  constexpr unsigned kRun = 4, kDepth = kShape.depth / 2;
+  constexpr Shape kOfA = {kShape.size, kDepth, 1, kShape.items / 2};
+  if (refuses_matrix(wave, in)) return;
+  typename T::Element a[kMaxElements], b[kMaxElements], selected[kDepth];
+  gather_both<T, kOfA, kShape>(wave, in, a, b);
+  const Row index = wave.row(in.src[2]);
+  constexpr unsigned kRows = kShape.size * kShape.size / kLanes;
+  Row out[kRows];
+  const Row* const c = &wave.row(in.dst);
+  for (unsigned row = 0; row < kShape.size; ++row) {
+    unsigned from[kDepth];
+    for (unsigned i = 0; i < kDepth; ++i) {
+      const unsigned first = i / 2 * 4, shift = first % kShape.items + i % 2 * 2;
+      from[i] = first + (index.lane[kShape.input_lane(row, first, 0)] >> shift & 3);
+    }
+    for (unsigned column = 0; column < kShape.size; ++column) {
+      const auto [item, lane] = kShape.output(row, column, 0, kRun);
+      for (unsigned i = 0; i < kDepth; ++i) selected[i] = b[column * kShape.depth + from[i]];
+      typename T::Sum sum = T::input(c[item].lane[lane]);
+      for (unsigned k = 0; k < kDepth; k += T::kGroup)
+        sum = T::add(a + row * kDepth + k, selected + k, sum);
+      out[item].lane[lane] = std::bit_cast<uint32_t>(sum);
     }
   }
   std::copy_n(out, kRows, &wave.row(in.dst));
@@ -173,8 +216,17 @@ constexpr SpecialOp op_of(std::string_view name) {
   return {name, multiply<T, kShape>};
 }
 
+template <typename T, Shape kShape>
+constexpr SpecialOp sparse(std::string_view name) {
+  static_assert(kShape.size * kShape.depth == kLanes * kShape.items);
+  return {name, multiply_sparse<T, kShape>};
+}
+
 using Bf16 = Bfloat16<2>;
 using Bf16Of4 = Bfloat16<4>;
+using enum Float8;
+constexpr Shape kShape16Of8 = {16, 32, 1, 8}, kShape32Of8 = {32, 16, 1, 8};
+constexpr Shape kSparse16Of8 = {16, 64, 1, 16}, kSparse32Of8 = {32, 32, 1, 16};
 
 constexpr SpecialOp kOps[] = {
     op_of<Float32, Shape{32, 1, 2, 1}>("v_mfma_f32_32x32x1f32"),
@@ -204,25 +256,51 @@ constexpr SpecialOp kOps[] = {
     op_of<Bf16, Shape{16, 8, 1, 2}>("v_mfma_f32_16x16x8bf16"),
     {"v_mfma_f64_16x16x4f64", multiply_doubles<Shape{16, 4, 1, 1}>},
     {"v_mfma_f64_4x4x4f64", multiply_doubles<Shape{4, 4, 4, 1}>},
-    // The same under the names of gfx942.
+    // Under the names of gfx942.
     op_of<Float32, Shape{32, 1, 2, 1}>("v_mfma_f32_32x32x1_2b_f32"),
     op_of<Float32, Shape{16, 1, 4, 1}>("v_mfma_f32_16x16x1_4b_f32"),
     op_of<Float32, Shape{4, 1, 16, 1}>("v_mfma_f32_4x4x1_16b_f32"),
     op_of<Float32, Shape{32, 2, 1, 1}>("v_mfma_f32_32x32x2_f32"),
     op_of<Float32, Shape{16, 4, 1, 1}>("v_mfma_f32_16x16x4_f32"),
-    op_of<Float16, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4_2b_f16"),
-    op_of<Float16, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4_4b_f16"),
-    op_of<Float16, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4_16b_f16"),
-    op_of<Float16, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8_f16"),
-    op_of<Float16, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16_f16"),
+    op_of<ShortFloat32, Shape{16, 8, 1, 2}>("v_mfma_f32_16x16x8_xf32"),
+    op_of<ShortFloat32, Shape{32, 4, 1, 2}>("v_mfma_f32_32x32x4_xf32"),
+    op_of<FusedFloat16<4>, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4_2b_f16"),
+    op_of<FusedFloat16<4>, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4_4b_f16"),
+    op_of<FusedFloat16<4>, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4_16b_f16"),
+    op_of<FusedFloat16<8>, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8_f16"),
+    op_of<FusedFloat16<8>, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16_f16"),
     op_of<Int8, Shape{32, 4, 2, 4}>("v_mfma_i32_32x32x4_2b_i8"),
     op_of<Int8, Shape{16, 4, 4, 4}>("v_mfma_i32_16x16x4_4b_i8"),
     op_of<Int8, Shape{4, 4, 16, 4}>("v_mfma_i32_4x4x4_16b_i8"),
-    op_of<Bf16Of4, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4_2b_bf16"),
-    op_of<Bf16Of4, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4_4b_bf16"),
-    op_of<Bf16Of4, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4_16b_bf16"),
-    op_of<Bf16Of4, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8_bf16"),
-    op_of<Bf16Of4, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16_bf16"),
+    op_of<Int8, Shape{32, 16, 1, 8}>("v_mfma_i32_32x32x16_i8"),
+    op_of<Int8, Shape{16, 32, 1, 8}>("v_mfma_i32_16x16x32_i8"),
+    op_of<FusedBfloat16<4>, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4_2b_bf16"),
+    op_of<FusedBfloat16<4>, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4_4b_bf16"),
+    op_of<FusedBfloat16<4>, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4_16b_bf16"),
+    op_of<FusedBfloat16<8>, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8_bf16"),
+    op_of<FusedBfloat16<8>, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16_bf16"),
+    op_of<FusedFloat8<kBf8, kBf8>, kShape16Of8>("v_mfma_f32_16x16x32_bf8_bf8"),
+    op_of<FusedFloat8<kBf8, kFp8>, kShape16Of8>("v_mfma_f32_16x16x32_bf8_fp8"),
+    op_of<FusedFloat8<kFp8, kBf8>, kShape16Of8>("v_mfma_f32_16x16x32_fp8_bf8"),
+    op_of<FusedFloat8<kFp8, kFp8>, kShape16Of8>("v_mfma_f32_16x16x32_fp8_fp8"),
+    op_of<FusedFloat8<kBf8, kBf8>, kShape32Of8>("v_mfma_f32_32x32x16_bf8_bf8"),
+    op_of<FusedFloat8<kBf8, kFp8>, kShape32Of8>("v_mfma_f32_32x32x16_bf8_fp8"),
+    op_of<FusedFloat8<kFp8, kBf8>, kShape32Of8>("v_mfma_f32_32x32x16_fp8_bf8"),
+    op_of<FusedFloat8<kFp8, kFp8>, kShape32Of8>("v_mfma_f32_32x32x16_fp8_fp8"),
+    sparse<FusedFloat16<8>, Shape{16, 32, 1, 8}>("v_smfmac_f32_16x16x32_f16"),
+    sparse<FusedFloat16<8>, Shape{32, 16, 1, 8}>("v_smfmac_f32_32x32x16_f16"),
+    sparse<FusedBfloat16<8>, Shape{16, 32, 1, 8}>("v_smfmac_f32_16x16x32_bf16"),
+    sparse<FusedBfloat16<8>, Shape{32, 16, 1, 8}>("v_smfmac_f32_32x32x16_bf16"),
+    sparse<Int8, kSparse16Of8>("v_smfmac_i32_16x16x64_i8"),
+    sparse<Int8, kSparse32Of8>("v_smfmac_i32_32x32x32_i8"),
+    sparse<FusedFloat8<kBf8, kBf8>, kSparse16Of8>("v_smfmac_f32_16x16x64_bf8_bf8"),
+    sparse<FusedFloat8<kBf8, kFp8>, kSparse16Of8>("v_smfmac_f32_16x16x64_bf8_fp8"),
+    sparse<FusedFloat8<kFp8, kBf8>, kSparse16Of8>("v_smfmac_f32_16x16x64_fp8_bf8"),
+    sparse<FusedFloat8<kFp8, kFp8>, kSparse16Of8>("v_smfmac_f32_16x16x64_fp8_fp8"),
+    sparse<FusedFloat8<kBf8, kBf8>, kSparse32Of8>("v_smfmac_f32_32x32x32_bf8_bf8"),
+    sparse<FusedFloat8<kBf8, kFp8>, kSparse32Of8>("v_smfmac_f32_32x32x32_bf8_fp8"),
+    sparse<FusedFloat8<kFp8, kBf8>, kSparse32Of8>("v_smfmac_f32_32x32x32_fp8_bf8"),
+    sparse<FusedFloat8<kFp8, kFp8>, kSparse32Of8>("v_smfmac_f32_32x32x32_fp8_fp8"),
     {"v_mfma_f64_16x16x4_f64", multiply_doubles<Shape{16, 4, 1, 1}>},
     {"v_mfma_f64_4x4x4_4b_f64", multiply_doubles<Shape{4, 4, 4, 1}>},
 };

@@ -2,6 +2,7 @@
 // Matrix instructions against sums of products, and their roundings.
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <random>
 
 #include "shader/kernel_fixture.h"
@@ -10,16 +11,18 @@
 namespace gpu::test {
 namespace {
 
+using shader::Float8;
 using shader::half_to_float;
 using shader::to_half;
 
-enum class Type : uint8_t { kFloat, kHalf, kBfloat, kByte };
+enum class Type : uint8_t { kFloat, kHalf, kBfloat, kByte, kFp8, kBf8 };
 
 struct Case {
   const char* kernel;
   unsigned size, depth, blocks;
   Type type;
-  unsigned items;  // of A that a lane has, with consecutive k
+  unsigned items;                      // of A that a lane has, with consecutive k
+  std::optional<Type> type_of_b = {};  // if it is another
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.kernel; }
@@ -27,7 +30,10 @@ void PrintTo(const Case& one, std::ostream* out) { *out << one.kernel; }
 uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
 float float_of(uint32_t value) { return std::bit_cast<float>(value); }
 
-unsigned width_of(Type type) { return type == Type::kFloat ? 32 : type == Type::kByte ? 8 : 16; }
+unsigned width_of(Type type) {
+  if (type == Type::kFloat) return 32;
+  return type == Type::kHalf || type == Type::kBfloat ? 16 : 8;
+}
 uint32_t stored(Type type, float value) {
   switch (type) {
     case Type::kFloat:
@@ -38,6 +44,10 @@ uint32_t stored(Type type, float value) {
       return bits_of(value) >> 16;
     case Type::kByte:
       return static_cast<uint32_t>(static_cast<int>(value)) & 0xff;
+    case Type::kFp8:
+      return shader::to_float8(Float8::kFp8, value);
+    case Type::kBf8:
+      return shader::to_float8(Float8::kBf8, value);
   }
   return 0;
 }
@@ -70,7 +80,8 @@ struct Operand {
 
 class MatrixKernels : public KernelTest, public testing::WithParamInterface<Case> {
  protected:
-  MatrixKernels() : KernelTest("matrix.co") {}
+  explicit MatrixKernels(const std::string& object = "matrix.co", const Asic& asic = mi210())
+      : KernelTest(object, asic) {}
 
   // D as the lanes have it: all elements of a lane, then those of the next lane.
   std::vector<uint32_t> multiply(const Operand& a, const Operand& b,
@@ -94,16 +105,20 @@ class MatrixKernels : public KernelTest, public testing::WithParamInterface<Case
   }
   Operand random(const Case& one) {
     std::vector<float> values(size_t{one.size} * one.depth * one.blocks);
-    std::uniform_int_distribution<int> number(-100, 100);
+    // A float of 8 bits has four bits, or three.
+    const int largest = one.type == Type::kFp8 ? 16 : one.type == Type::kBf8 ? 4 : 100;
+    std::uniform_int_distribution<int> number(-largest, largest);
     for (float& value : values) value = static_cast<float>(number(engine_));
     return {one, std::move(values)};
   }
+  void sums_products(const Case& one);
   std::mt19937 engine_{3};
 };
 
-TEST_P(MatrixKernels, SumProducts) {
-  const Case& one = GetParam();
-  const Operand a = random(one), b = random(one);
+void MatrixKernels::sums_products(const Case& one) {
+  Case of_b = one;
+  of_b.type = one.type_of_b.value_or(one.type);
+  const Operand a = random(one), b = random(of_b);
   const bool floats = one.type != Type::kByte;
   std::vector<uint32_t> c(elements(one));
   for (uint32_t i = 0; i < c.size(); ++i) c[i] = floats ? bits_of(static_cast<float>(i)) : i;
@@ -121,6 +136,8 @@ TEST_P(MatrixKernels, SumProducts) {
     }
   }
 }
+
+TEST_P(MatrixKernels, SumProducts) { sums_products(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(All, MatrixKernels,
                          testing::Values(Case{"f32_32x32x1f32", 32, 1, 2, Type::kFloat, 1},
@@ -149,6 +166,91 @@ INSTANTIATE_TEST_SUITE_P(All, MatrixKernels,
                                          Case{"f32_32x32x4bf16", 32, 4, 1, Type::kBfloat, 2},
                                          Case{"f32_16x16x8bf16", 16, 8, 1, Type::kBfloat, 2}),
                          [](const auto& info) { return std::string(info.param.kernel); });
+
+class Matrix942Kernels : public MatrixKernels {
+ protected:
+  Matrix942Kernels() : MatrixKernels("matrix942.co", mi300x_small()) {}
+};
+
+TEST_P(Matrix942Kernels, SumProducts) { sums_products(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Matrix942Kernels,
+    testing::Values(Case{"f32_32x32x4f16", 32, 4, 2, Type::kHalf, 4},
+                    Case{"f32_16x16x4f16", 16, 4, 4, Type::kHalf, 4},
+                    Case{"f32_4x4x4f16", 4, 4, 16, Type::kHalf, 4},
+                    Case{"f32_32x32x8f16", 32, 8, 1, Type::kHalf, 4},
+                    Case{"f32_16x16x16f16", 16, 16, 1, Type::kHalf, 4},
+                    Case{"f32_32x32x8bf16_1k", 32, 8, 1, Type::kBfloat, 4},
+                    Case{"f32_16x16x16bf16_1k", 16, 16, 1, Type::kBfloat, 4},
+                    Case{"i32_32x32x16_i8", 32, 16, 1, Type::kByte, 8},
+                    Case{"i32_16x16x32_i8", 16, 32, 1, Type::kByte, 8},
+                    Case{"f32_16x16x8_xf32", 16, 8, 1, Type::kFloat, 2},
+                    Case{"f32_32x32x4_xf32", 32, 4, 1, Type::kFloat, 2},
+                    Case{"f32_16x16x32_bf8_bf8", 16, 32, 1, Type::kBf8, 8},
+                    Case{"f32_16x16x32_bf8_fp8", 16, 32, 1, Type::kBf8, 8, Type::kFp8},
+                    Case{"f32_16x16x32_fp8_bf8", 16, 32, 1, Type::kFp8, 8, Type::kBf8},
+                    Case{"f32_16x16x32_fp8_fp8", 16, 32, 1, Type::kFp8, 8},
+                    Case{"f32_32x32x16_bf8_bf8", 32, 16, 1, Type::kBf8, 8},
+                    Case{"f32_32x32x16_bf8_fp8", 32, 16, 1, Type::kBf8, 8, Type::kFp8},
+                    Case{"f32_32x32x16_fp8_bf8", 32, 16, 1, Type::kFp8, 8, Type::kBf8},
+                    Case{"f32_32x32x16_fp8_fp8", 32, 16, 1, Type::kFp8, 8}),
+    [](const auto& info) { return std::string(info.param.kernel); });
+
+class SparseKernels : public Matrix942Kernels {
+ protected:
+  // A product of a row of A, which has two of each four k, and a column of B.
+  double product(const Operand& a, const Operand& b, const std::vector<uint32_t>& index,
+                 unsigned row, unsigned column) const {
+    double sum = 0;
+    for (unsigned k = 0; k < a.shape.depth; ++k) {
+      const unsigned first = k / 2 * 4, lane = row + a.shape.size * (first / b.shape.items);
+      const unsigned shift = first % b.shape.items + k % 2 * 2;
+      sum += double{a.at(0, row, k)} * double{b.at(0, column, first + (index[lane] >> shift & 3))};
+    }
+    return sum;
+  }
+};
+
+TEST_P(SparseKernels, SumProducts) {
+  Case of_b = GetParam(), of_a = of_b;
+  of_b.type = of_b.type_of_b.value_or(of_b.type);
+  of_a.depth /= 2, of_a.items /= 2;
+  const Operand a = random(of_a), b = random(of_b);
+  const bool floats = of_a.type != Type::kByte;
+  std::vector<uint32_t> c(elements(of_b)), index(64);
+  for (uint32_t i = 0; i < c.size(); ++i) c[i] = floats ? bits_of(static_cast<float>(i)) : i;
+  for (uint32_t& word : index) word = engine_();
+  put_all(kData + 0x30000, index);
+  put<uint64_t>(kKernarg + 24, kData + 0x30000);
+  const std::vector<uint32_t> d = multiply(a, b, c);
+  for (unsigned row = 0; row < of_b.size; ++row) {
+    for (unsigned column = 0; column < of_b.size; ++column) {
+      const size_t at = place(of_b, 0, row, column);
+      const double got = floats ? double{float_of(d[at])} : static_cast<int32_t>(d[at]);
+      ASSERT_EQ(got, static_cast<double>(at) + product(a, b, index, row, column))
+          << row << " " << column;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SparseKernels,
+    testing::Values(Case{"f32_16x16x32_f16", 16, 32, 1, Type::kHalf, 8},
+                    Case{"f32_32x32x16_f16", 32, 16, 1, Type::kHalf, 8},
+                    Case{"f32_16x16x32_bf16", 16, 32, 1, Type::kBfloat, 8},
+                    Case{"f32_32x32x16_bf16", 32, 16, 1, Type::kBfloat, 8},
+                    Case{"i32_16x16x64_i8", 16, 64, 1, Type::kByte, 16},
+                    Case{"i32_32x32x32_i8", 32, 32, 1, Type::kByte, 16},
+                    Case{"f32_16x16x64_bf8_bf8", 16, 64, 1, Type::kBf8, 16},
+                    Case{"f32_16x16x64_bf8_fp8", 16, 64, 1, Type::kBf8, 16, Type::kFp8},
+                    Case{"f32_16x16x64_fp8_bf8", 16, 64, 1, Type::kFp8, 16, Type::kBf8},
+                    Case{"f32_16x16x64_fp8_fp8", 16, 64, 1, Type::kFp8, 16},
+                    Case{"f32_32x32x32_bf8_bf8", 32, 32, 1, Type::kBf8, 16},
+                    Case{"f32_32x32x32_bf8_fp8", 32, 32, 1, Type::kBf8, 16, Type::kFp8},
+                    Case{"f32_32x32x32_fp8_bf8", 32, 32, 1, Type::kFp8, 16, Type::kBf8},
+                    Case{"f32_32x32x32_fp8_fp8", 32, 32, 1, Type::kFp8, 16}),
+    [](const auto& info) { return std::string(info.param.kernel); });
 
 // Doubles, with the same shapes in other places: a row of D is a register.
 class DoubleKernels : public MatrixKernels {};
@@ -187,16 +289,19 @@ INSTANTIATE_TEST_SUITE_P(All, DoubleKernels,
                                          Case{"f64_4x4x4f64", 4, 4, 4, Type::kFloat, 1}),
                          [](const auto& info) { return std::string(info.param.kernel); });
 
-class MatrixRoundings : public MatrixKernels {
+// Row 0 of A times a column of ones.
+template <typename Kernels>
+class RoundingsOf : public Kernels {
  protected:
-  // Row 0 of A times a column of ones.
   float sum_of(const Case& one, std::vector<float> row, float start) {
     row.resize(size_t{one.size} * one.depth * one.blocks);
     const std::vector<float> ones(row.size(), 1.0f);
-    const std::vector<uint32_t> c(elements(one), bits_of(start));
-    return float_of(multiply({one, std::move(row)}, {one, ones}, c)[0]);
+    const std::vector<uint32_t> c(this->elements(one), bits_of(start));
+    return float_of(this->multiply({one, std::move(row)}, {one, ones}, c)[0]);
   }
 };
+class MatrixRoundings : public RoundingsOf<MatrixKernels> {};
+class Matrix942Roundings : public RoundingsOf<Matrix942Kernels> {};
 
 TEST_F(MatrixRoundings, FloatsAreAddedOneAfterTheOther) {
   const Case one = {"f32_16x16x4f32", 16, 4, 1, Type::kFloat, 1};
@@ -215,6 +320,39 @@ TEST_F(MatrixRoundings, DenormalHalvesCountAsZero) {
   const Case one = {"f32_16x16x16f16", 16, 16, 1, Type::kHalf, 4};
   EXPECT_EQ(sum_of(one, {0x1p-20f}, 0.0f), 0.0f);
   EXPECT_EQ(sum_of(one, {0x1p-14f}, 0x1p-130f), 0x1p-14f);
+}
+
+constexpr Case kHalves = {"f32_16x16x16f16", 16, 16, 1, Type::kHalf, 4};
+
+TEST_F(Matrix942Roundings, DenormalsCount) {
+  EXPECT_EQ(sum_of(kHalves, {0x1p-20f}, 0.0f), 0x1p-20f);
+  EXPECT_EQ(sum_of(kHalves, {}, 0x1p-130f), 0x1p-130f);
+}
+
+TEST_F(Matrix942Roundings, EightProductsAreAddedAtOnce) {
+  // The small ones are not lost to a large one that another takes away.
+  EXPECT_EQ(sum_of(kHalves, {0x1p15f, 0x1p-9f, 0, 0, 0, 0, 0, -0x1p15f}, 0.0f), 0x1p-9f);
+  // Below 2^-24 of the largest they are.
+  EXPECT_EQ(sum_of(kHalves, {0x1p15f, 0x1p-10f, 0, 0, 0, 0, 0, -0x1p15f}, 0.0f), 0.0f);
+}
+
+TEST_F(Matrix942Roundings, AnAccumulatorLosesBitsTowardMinusInfinity) {
+  EXPECT_EQ(sum_of(kHalves, {1.0f}, -0x1p-30f), 1 - 0x1p-24f);
+  EXPECT_EQ(sum_of(kHalves, {1.0f}, 0x1p-30f), 1.0f);
+}
+
+TEST_F(Matrix942Roundings, InfinitiesAndNansAreKept) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(sum_of(kHalves, {kInfinity}, 1.0f), kInfinity);
+  EXPECT_TRUE(std::isnan(sum_of(kHalves, {kInfinity, -kInfinity}, 1.0f)));
+  EXPECT_EQ(sum_of(kHalves, {1.0f}, -kInfinity), -kInfinity);
+  constexpr Case kBytes = {"f32_16x16x32_fp8_fp8", 16, 32, 1, Type::kFp8, 8};
+  EXPECT_TRUE(std::isnan(sum_of(kBytes, {kInfinity}, 1.0f)));
+}
+
+TEST_F(Matrix942Roundings, ShortFloatsHaveElevenBits) {
+  constexpr Case kShort = {"f32_16x16x8_xf32", 16, 8, 1, Type::kFloat, 2};
+  EXPECT_EQ(sum_of(kShort, {1 + 0x1.fp-10f}, 0.0f), 1 + 0x1p-10f);
 }
 
 }  // namespace

@@ -75,6 +75,39 @@ inline uint32_t to_half_toward_zero(float value) {
   return std::fabs(half_to_float(rounded)) > std::fabs(value) ? rounded - 1 : rounded;
 }
 
+// The floats of 8 bits of gfx942: E4M3 and E5M2 without infinities and without a negative zero,
+// whose code is the NaN.
+enum class Float8 : uint8_t { kFp8, kBf8 };
+constexpr unsigned fraction_bits(Float8 type) { return type == Float8::kFp8 ? 3 : 2; }
+constexpr int bias_of(Float8 type) { return type == Float8::kFp8 ? 8 : 16; }
+
+inline float float8_to_float(Float8 type, uint32_t byte) {
+  constexpr uint32_t kNan = 0x80;
+  if (byte == kNan) return std::numeric_limits<float>::quiet_NaN();
+  const unsigned bits = fraction_bits(type);
+  const uint32_t field = (byte & 0x7f) >> bits, fraction = byte & ((1u << bits) - 1);
+  const auto whole = static_cast<float>(fraction | (field ? 1u << bits : 0));
+  const int exponent =
+      std::max(static_cast<int>(field), 1) - bias_of(type) - static_cast<int>(bits);
+  return std::ldexp(byte & 0x80 ? -whole : whole, exponent);
+}
+
+// Rounds to nearest even. NaN also if the number is too large.
+inline uint32_t to_float8(Float8 type, float value) {
+  constexpr uint32_t kNan = 0x80;
+  if (!std::isfinite(value)) return kNan;
+  if (value == 0) return 0;
+  const auto bits = static_cast<int>(fraction_bits(type));
+  const int smallest = 1 - bias_of(type) - bits;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int last = std::max(exponent - 1 - bits, smallest);
+  const auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(std::fabs(value), -last)));
+  const uint32_t code = (static_cast<uint32_t>(last - smallest) << bits) + units;
+  if (code > 0x7f) return kNan;
+  return code && std::signbit(value) ? code | 0x80 : code;
+}
+
 template <std::floating_point T>
 constexpr auto to_bits(T value) {
   if constexpr (sizeof(T) == 4) {

@@ -132,10 +132,21 @@ constexpr auto kAddHalves = [](U a, U b, U) {
   return sum(a & 0xffff, b & 0xffff) | sum(a >> 16, b >> 16) << 16;
 };
 
+constexpr auto kAddBfloats = [](U a, U b, U) {
+  const auto sum = [](U x, U y) {
+    return to_bfloat(std::bit_cast<float>(x & 0xffff0000) + std::bit_cast<float>(y & 0xffff0000));
+  };
+  return sum(a << 16, b << 16) | sum(a, b) << 16;
+};
+
 class Table {
  public:
   Table() {
     for (const std::string_view prefix : {"flat_", "global_", "buffer_"}) add_memory(prefix);
+    own("ds_pk_add_f16", atomic_op<U, false, false, decltype(kAddHalves)>);
+    own("ds_pk_add_rtn_f16", atomic_op<U, false, true, decltype(kAddHalves)>);
+    own("ds_pk_add_bf16", atomic_op<U, false, false, decltype(kAddBfloats)>);
+    own("ds_pk_add_rtn_bf16", atomic_op<U, false, true, decltype(kAddBfloats)>);
     add_ds<U, I, false>("_u32", "_i32", "_b32", "");
     add_ds<U, I, true>("_u32", "_i32", "_b32", "_rtn");
     add_ds<U64, I64, false>("_u64", "_i64", "_b64", "");
@@ -187,6 +198,7 @@ class Table {
     with("atomic_add_f32", atomic_op<float, false, false, decltype(kAdd)>);
     with("atomic_add_f64", atomic_op<double, false, false, decltype(kAdd)>);
     with("atomic_pk_add_f16", atomic_op<U, false, false, decltype(kAddHalves)>);
+    with("atomic_pk_add_bf16", atomic_op<U, false, false, decltype(kAddBfloats)>);
     with("atomic_min_f32", atomic_op<float, false, false, decltype(kFmin)>);
     with("atomic_max_f32", atomic_op<float, false, false, decltype(kFmax)>);
     with("atomic_min_f64", atomic_op<double, false, false, decltype(kFmin)>);

@@ -92,7 +92,8 @@ std::unique_ptr<Table> make_table(Isa isa) {
 
 bool adds_floats_in_memory(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
-  return has("atomic_add_f") || has("atomic_pk_add_f") || has("ds_add_f") || has("ds_add_rtn_f");
+  return has("atomic_add_f") || has("atomic_pk_add_") || has("ds_add_f") || has("ds_add_rtn_f") ||
+         has("ds_pk_add_");
 }
 
 // WMMA.

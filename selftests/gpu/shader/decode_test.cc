@@ -465,7 +465,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, DecodeObject,
                                          "gfx90a/matrix", "gfx90a/numbers", "gfx90a/rare",
                                          "gfx90a/registers", "gfx90a/train", "gfx942/basic",
                                          "gfx942/grid", "gfx942/matrix942", "gfx942/numbers",
-                                         "gfx942/registers", "gfx942/train",
+                                         "gfx942/rare942", "gfx942/registers", "gfx942/train",
                                          "gfx1100/basic", "gfx1100/bench", "gfx1100/grid",
                                          "gfx1100/numbers", "gfx1100/train"),
                          [](const auto& info) {

@@ -165,6 +165,8 @@ class Table {
   Table() {
     for (const std::string_view prefix : {"flat_", "global_", "scratch_", "buffer_"}) add(prefix);
 
+    own("global_load_lds_dword", load_to_lds);
+    own("scratch_load_lds_dword", load_to_lds);
     own("ds_read_b32", load_dwords<1>);
     own("ds_read_b64", load_dwords<2>);
     own("ds_read_b96", load_dwords<3>);

@@ -75,6 +75,13 @@ inline uint32_t to_half_toward_zero(float value) {
   return std::fabs(half_to_float(rounded)) > std::fabs(value) ? rounded - 1 : rounded;
 }
 
+// The upper half of a float, rounded to nearest even.
+inline uint32_t to_bfloat(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (value != value) return bits >> 16 | 0x40;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
 // The floats of 8 bits of gfx942: E4M3 and E5M2 without infinities and without a negative zero,
 // whose code is the NaN.
 enum class Float8 : uint8_t { kFp8, kBf8 };

@@ -90,6 +90,14 @@ U cvt_pk_u8(F value, U which, U old) {
   return (old & ~(0xffu << shift)) | U{saturate<uint8_t>(std::nearbyint(value))} << shift;
 }
 
+template <Float8 kType>
+constexpr auto kFloat8 = [](U a) { return float8_to_float(kType, a & 0xff); };
+template <Float8 kType>
+constexpr auto kTwoFloat8 = [](U a) {
+  return join(to_bits(float8_to_float(kType, a & 0xff)),
+              to_bits(float8_to_float(kType, a >> 8 & 0xff)));
+};
+
 template <unsigned kByte>
 constexpr auto kUbyte = [](U a) { return static_cast<F>(a >> (8 * kByte) & 0xff); };
 
@@ -171,6 +179,10 @@ constexpr VectorOp kConversions[] = {
     op<D, U>("v_cvt_f64_u32", [](U a) { return static_cast<D>(a); }),
     op<I, D>("v_cvt_i32_f64", [](D a) { return saturate<I>(a); }),
     op<U, D>("v_cvt_u32_f64", [](D a) { return saturate<U>(a); }),
+    op<F, U>("v_cvt_f32_fp8", kFloat8<Float8::kFp8>),
+    op<F, U>("v_cvt_f32_bf8", kFloat8<Float8::kBf8>),
+    op<uint64_t, U>("v_cvt_pk_f32_fp8", kTwoFloat8<Float8::kFp8>),
+    op<uint64_t, U>("v_cvt_pk_f32_bf8", kTwoFloat8<Float8::kBf8>),
     op<F, U>("v_cvt_f32_ubyte0", kUbyte<0>),
     op<F, U>("v_cvt_f32_ubyte1", kUbyte<1>),
     op<F, U>("v_cvt_f32_ubyte2", kUbyte<2>),

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+// What gfx942 adds, but matrices.
+#define ID (__builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x())
+
+typedef float float2_t __attribute__((ext_vector_type(2)));
+
+// Floats of 8 bits. The compiler takes bytes and halves of a register by SDWA.
+kernel void bytes(global const uint* a, global const float* b, global uint* out) {
+  const uint i = ID;
+  const int x = a[i];
+  const float low = b[i], high = b[i ^ 1];
+  global uint* to = out + 8 * i;
+  const float2_t fp8 = __builtin_amdgcn_cvt_pk_f32_fp8(x, true), bf8 = __builtin_amdgcn_cvt_pk_f32_bf8(x, false);
+  to[0] = __builtin_astype(__builtin_amdgcn_cvt_f32_fp8(x, 0), uint);
+  to[1] = __builtin_astype(__builtin_amdgcn_cvt_f32_bf8(x, 3), uint);
+  to[2] = __builtin_astype(fp8.x, uint);
+  to[3] = __builtin_astype(fp8.y, uint);
+  to[4] = __builtin_astype(bf8.x, uint);
+  to[5] = __builtin_astype(bf8.y, uint);
+  to[6] = __builtin_amdgcn_cvt_pk_fp8_f32(low, -high, x, false);
+  to[7] = __builtin_amdgcn_cvt_pk_bf8_f32(low, high, x, true);
+}
+
+#define ATOMICS(TYPE)                                                                         \
+  kernel void sums_##TYPE(global const uint* a, global const uint* b, global uint* out) {      \
+    local uint row[64];                                                                       \
+    const uint i = ID;                                                                        \
+    const uint at = (uint)(row + i % 64);                                                     \
+    global uint* to = out + 8 * i;                                                            \
+    uint old, old_flat, old_local;                                                            \
+    to[0] = row[i % 64] = a[i];                                                               \
+    __asm__ volatile("global_atomic_pk_add_" #TYPE " %3, %4, off\n"                           \
+                     "global_atomic_pk_add_" #TYPE " %0, %3, %4, off sc0\n"                   \
+                     "flat_atomic_pk_add_" #TYPE " %1, %3, %4 sc0\n"                          \
+                     "ds_pk_add_" #TYPE " %5, %4\n"                                           \
+                     "ds_pk_add_rtn_" #TYPE " %2, %5, %4\n"                                   \
+                     "s_waitcnt vmcnt(0) lgkmcnt(0)"                                          \
+                     : "=&v"(old), "=&v"(old_flat), "=&v"(old_local)                          \
+                     : "v"(to), "v"(b[i]), "v"(at)                                            \
+                     : "memory");                                                             \
+    to[1] = old, to[2] = old_flat, to[3] = old_local, to[4] = row[i % 64];                    \
+  }
+ATOMICS(f16)
+ATOMICS(bf16)
+
+// Each lane reads a doubleword of another one; they are behind each other in LDS.
+kernel void loads_to_lds(global const uint* a, global const uint* unused, global uint* out) {
+  local uint row[128];
+  const uint lane = __builtin_amdgcn_workitem_id_x();
+  row[lane] = row[lane + 64] = 0;
+  __builtin_amdgcn_global_load_lds(a + (lane ^ 5), row + 16, 4, 32, 0);
+  __builtin_amdgcn_s_waitcnt(0);
+  out[8 * lane] = row[lane];
+  out[8 * lane + 1] = row[lane + 64];
+}

@@ -32,7 +32,7 @@ class CampaignResults(unittest.TestCase):
 
     def test_each_suite_of_a_campaign_has_a_line_and_a_cell(self):
         self.ran("hip-hip", "ok a", "ok b", "skip c # no GPU")
-        self.ran("hip-hip-navi31", "ok a", "not ok b # wrong")
+        self.ran("hip-navi31", "ok a", "not ok b # wrong")
         self.note("hip")
         lines = (self.top / tested.FILE).read_text().splitlines()
         self.assertIn("hip 2026-01-02 2 passed 0 failed 1 skipped", lines)
@@ -50,7 +50,7 @@ class CampaignResults(unittest.TestCase):
         self.ran("hip-hip", "ok a")
         self.note("hip")
         self.ran("hip-hip", "ok a", "ok b")
-        (self.top / "build" / "results" / "hip-hip-navi31.tap").unlink(missing_ok=True)
+        (self.top / "build" / "results" / "hip-navi31.tap").unlink(missing_ok=True)
         self.ran("every-e2e-e2e", "ok a")
         self.note("hip", date="2026-03-04")
         known = tested.parse((self.top / tested.FILE).read_text())

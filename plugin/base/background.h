@@ -20,7 +20,7 @@
 namespace amdgpu_criu {
 
 // How long a failed operation waits for its disk.
-inline constexpr std::chrono::milliseconds kPatienceForDisk{3000};
+inline constexpr std::chrono::milliseconds kPatienceForDisk{600};
 
 class Background {
  public:

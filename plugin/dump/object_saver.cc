@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "dump/room.h"
+#include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -76,7 +77,9 @@ void ObjectSaver::save(const image::Directory& directory, const OnError& on_erro
   };
   std::vector<Outcome> outcomes(pending_.size());
   check(open_files(directory, bytes, outcomes));
-  workers_ = std::make_unique<pipeline::Workers>(threads_for(pending_.size()));
+  const auto numbers = this->threads();
+  for (size_t i = 0; i < outcomes.size(); i++)
+    outcomes[i].workers = std::make_unique<pipeline::Workers>(numbers[i]);
   std::vector<std::jthread> threads;
   auto outcome = outcomes.begin();
   for (const auto& [gpu_id, batch] : pending_)
@@ -127,20 +130,24 @@ Status ObjectSaver::check_index(const Batch& batch) const {
       chunks, batch.gpu.describe());
 }
 
-unsigned ObjectSaver::threads_for(size_t gpus) const {
+// Of each GPU in pending_, which share neither a thread nor a lock.
+std::vector<unsigned> ObjectSaver::threads() const {
   const size_t each = pipeline::codec_bytes(env_.options.compression, env_.options.chunk_bytes);
-  size_t most = gpus * pipeline::kMaxThreadsOfGpu;
+  size_t most = pipeline::kMaxThreadsOfGpu;
   if (each > 0) most = std::min(most, pipeline::kMaxCodecBytes / each);
-  return pipeline::worker_threads(static_cast<unsigned>(most));
+  std::vector<uint64_t> bytes;
+  for (const auto& [gpu_id, batch] : pending_) bytes.push_back(bytes_of(batch));
+  return pipeline::threads_by_bytes(bytes, std::thread::hardware_concurrency(),
+                                    static_cast<unsigned>(most));
 }
 
 // Compressed data has its own buffers, as large as those of the plain data, besides those of the
 // codecs.
-gpu::StagingSize ObjectSaver::staging() const {
+gpu::StagingSize ObjectSaver::staging(unsigned threads) const {
   const pipeline::Compression& how = env_.options.compression;
   if (how.encoding == pipeline::Encoding::kPlain)
     return env_.options.staging.within(gpu::kMaxStaging);
-  const size_t codecs = pipeline::codec_bytes(how, env_.options.chunk_bytes) * workers_->threads();
+  const size_t codecs = pipeline::codec_bytes(how, env_.options.chunk_bytes) * threads;
   return env_.options.staging.within(
       (gpu::kMaxStaging - std::min(codecs, pipeline::kMaxCodecBytes)) / 2);
 }
@@ -185,11 +192,11 @@ Status ObjectSaver::open_files(const image::Directory& directory, uint64_t bytes
 
 Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                             Outcome& outcome) {
-  outcome.staging = staging();
+  outcome.staging = staging(outcome.workers->threads());
   auto engine =
       TRY(env_.make_engine(TRY(env_.host.open_render(batch.gpu.render_minor)), outcome.staging));
   const auto queue = pipeline::make_io_queue(env_.options.io, engine->slots());
-  outcome.io = queue->name();
+  outcome.io = pipeline::is_memory(writer.fd()) ? "copies" : queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
     const Fd dmabuf = TRY(env_.api.dmabuf(node, session_.get(), id));
@@ -206,7 +213,7 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
                             env_.options.incremental || earlier,
                             earlier,
                             report,
-                            workers_.get(),
+                            outcome.workers.get(),
                             env_.options.gpu_hashes};
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }

@@ -71,6 +71,7 @@ class ObjectSaver {
   struct Outcome {
     std::unique_ptr<image::ContentsWriter> writer;
     SaveCounts counts;
+    std::unique_ptr<pipeline::Workers> workers;
     gpu::StagingSize staging;
     const char* io = "";
     bool gave_up_direct = false;
@@ -92,8 +93,8 @@ class ObjectSaver {
   const Earlier* find_earlier() const {
     return earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
   }
-  unsigned threads_for(size_t gpus) const;
-  gpu::StagingSize staging() const;
+  std::vector<unsigned> threads() const;
+  gpu::StagingSize staging(unsigned threads) const;
 
   const DumpContext& env_;
   const Fd& session_;
@@ -106,7 +107,6 @@ class ObjectSaver {
   Mapping shared_counts_;  // what the process has counted
   BoundedWork writer_;
   std::optional<Earlier> earlier_;
-  std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, in the process of start()
 };
 
 }  // namespace amdgpu_criu::dump

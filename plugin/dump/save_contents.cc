@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/log.h"
 #include "base/progress.h"
+#include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -27,7 +29,10 @@ class Saver {
         workers_(options.workers ? *options.workers : inline_workers_),
         slots_(engine.slots()),
         chunk_bytes_(std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size())),
-        progress_(bytes, std::chrono::seconds(1)) {}
+        progress_(bytes, std::chrono::seconds(1)) {
+    if (pipeline::is_memory(to.fd()))
+      memory_.emplace(to.fd(), to.end() + bytes, options.write ? 0 : workers_.threads());
+  }
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
   // BOs must not be unmapped while copies from them are under way, nor slots reused by others.
@@ -97,6 +102,7 @@ class Saver {
     image::Chunk chunk{};
     image::Hash hash{};
     std::span<std::byte> stored{};  // empty: nothing must be written
+    Status written{};               // of a file in memory
   };
   struct Slot {
     State state = State::kIdle;
@@ -183,8 +189,9 @@ class Saver {
     if (slot.state == State::kPreparing) TRY(write(index));
     if (slot.state == State::kWriting) {
       const pipeline::Stopwatch watch(saved_.counts.times.files);
-      TRY(queue_.finish(index));
+      TRY(memory_ ? finish_write(slot) : queue_.finish(index));
     }
+    slot.chunks.clear();
     slot.state = State::kIdle;
     return {};
   }
@@ -248,12 +255,35 @@ class Saver {
     pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
     for (const Part& part : slot.chunks) place(part, request);
     if (progress_.add(slot.bytes) && options_.progress) options_.progress(progress_);
-    if (!request.parts.empty()) queue_.submit(index, std::move(request));
-    slot.chunks.clear();
+    if (memory_)
+      start_write(slot);
+    else if (!request.parts.empty())
+      queue_.submit(index, std::move(request));
     slot.used = 0;
     slot.packets = 0;
     slot.bytes = 0;
     slot.state = State::kWriting;
+    return {};
+  }
+
+  // A file in memory is written by the workers.
+  void start_write(Slot& slot) {
+    workers_.start(slot.batch, slot.chunks.size(), [this, &slot](size_t i, pipeline::Codec&) {
+      Part& part = slot.chunks[i];
+      if (!part.stored.empty()) part.written = write_to_memory(part);
+    });
+  }
+  // Called by any thread.
+  Status write_to_memory(const Part& part) const {
+    const std::span<std::byte> bytes = part.stored;
+    if (!options_.write) return memory_->write(part.chunk.offset, bytes, to_.name());
+    return pipeline::transfer_now(
+        {to_.fd(), true, part.chunk.offset, {{bytes.data(), bytes.size()}}, &to_.name()},
+        options_.write);
+  }
+  Status finish_write(Slot& slot) {
+    TRY(workers_.wait(slot.batch));
+    for (Part& part : slot.chunks) TRY(std::move(part.written));
     return {};
   }
 
@@ -302,6 +332,7 @@ class Saver {
   image::ContentsWriter& to_;
   pipeline::Workers inline_workers_;
   pipeline::Workers& workers_;
+  std::optional<pipeline::MemoryFile> memory_;  // the file, if it is in memory
   std::vector<Slot> slots_;
   uint64_t chunk_bytes_;
   Progress progress_;

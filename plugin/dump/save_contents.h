@@ -24,6 +24,7 @@ struct SaveOptions {
   ReportProgress progress{};
   pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
   bool gpu_hashes = false;               // the GPU computes hashes, if it can
+  pipeline::Transfer write{};            // of workers to a file in memory; null: the fastest way
 };
 
 struct SaveCounts {

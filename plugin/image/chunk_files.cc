@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "image/chunk_files.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "pipeline/io_queue.h"
+#include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::image {
 
@@ -15,6 +13,9 @@ Result<ChunkFiles> ChunkFiles::open(const Directory& directory, const Set::Conte
   files.files_.push_back(TRY(file.open(directory)));
   TRY(files.open_sources(directory, file));
   TRY(files.check_places(file));
+  for (const Opened& one : files.files_)
+    files.in_memory_.push_back(pipeline::is_memory(one.file.get()) ||
+                               pipeline::is_cached(one.file.get(), one.data_end));
   return files;
 }
 
@@ -47,22 +48,10 @@ Status ChunkFiles::check_places(const Set::ContentsFile& file) const {
   return {};
 }
 
-// Linux has cachestat(2) since 6.5. Without it, files count as not cached.
-bool ChunkFiles::is_cached(const Opened& file) {
-  struct {
-    uint64_t offset = 0, length = 0;
-  } range;
-  struct {
-    uint64_t cached = 0, dirty = 0, writeback = 0, evicted = 0, recently_evicted = 0;
-  } found;
-  constexpr long kCachestat = 451;
-  const uint64_t pages = file.data_end / sysconf(_SC_PAGESIZE);
-  return syscall(kCachestat, file.file.get(), &range, &found, 0) == 0 && found.cached > pages / 2;
-}
-
 void ChunkFiles::use_direct() {
-  for (const Opened& file : files_) {
-    if (is_cached(file)) continue;
+  for (size_t i = 0; i < files_.size(); i++) {
+    const Opened& file = files_[i];
+    if (in_memory_[i]) continue;
     (void)pipeline::set_direct(file.file.get(), true);
     direct_.push_back(&file);
   }

@@ -16,12 +16,14 @@ class ChunkFiles {
   // Refuses a file that is missing or was replaced.
   static Result<ChunkFiles> open(const Directory& directory, const Set::ContentsFile& file);
 
-  // Reads go past the page cache, if the file system supports it and the files are not cached.
+  // Reads of files that are not in memory go past the page cache, if the file system supports it.
   void use_direct();
   // The first file without direct I/O; null: none.
   const std::string* find_given_up_direct() const;
 
   const Opened& of(const Chunk& chunk) const { return files_[chunk.source]; }
+  // The file is in memory, or was in the page cache when it was opened.
+  bool in_memory(const Chunk& chunk) const { return in_memory_[chunk.source]; }
   // Decrypts a chunk of an encrypted file in place; others stay as they are.
   Status decrypt(const Object& object, const Chunk& chunk, std::span<std::byte> stored) const;
   // Compares the chunk's plain bytes with its checksum, unless its tag has proven them.
@@ -35,11 +37,11 @@ class ChunkFiles {
       const Object& object, const std::function<void(uint64_t)>& done = [](uint64_t) {}) const;
 
  private:
-  static bool is_cached(const Opened& file);
   Status open_sources(const Directory& directory, const Set::ContentsFile& file);
   Status check_places(const Set::ContentsFile& file) const;
 
   std::vector<Opened> files_;          // by Chunk::source
+  std::vector<bool> in_memory_;        // of each
   std::vector<const Opened*> direct_;  // files to be read past the page cache
 };
 

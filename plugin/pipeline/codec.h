@@ -32,7 +32,7 @@ struct Compression {
 
 // The memory that a Codec needs to compress chunks of this size.
 size_t codec_bytes(const Compression& how, size_t chunk);
-// The most that all threads of a dump have for that.
+// The most that all threads of a GPU have for that.
 inline constexpr size_t kMaxCodecBytes = 16u << 20;
 
 // Not thread-safe.

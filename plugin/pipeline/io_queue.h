@@ -100,6 +100,10 @@ using Transfer = std::function<decltype(transfer)>;
 // configuration does not allow that kind.
 Result<std::unique_ptr<IoQueue>> make_uring_queue(unsigned depth);
 Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth, Transfer by = transfer);
-std::unique_ptr<IoQueue> make_inline_queue();
+std::unique_ptr<IoQueue> make_inline_queue(Transfer by = transfer);
+
+// Transfers the whole request in the calling thread, as a queue would. Any number of threads may do
+// so at the same time.
+Status transfer_now(IoRequest request, const Transfer& by = transfer);
 
 }  // namespace amdgpu_criu::pipeline

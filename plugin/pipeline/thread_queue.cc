@@ -23,7 +23,7 @@ namespace {
 
 class InlineQueue : public IoQueue {
  public:
-  InlineQueue() = default;
+  explicit InlineQueue(Transfer by) : transfer_(std::move(by)) {}
   InlineQueue(const InlineQueue&) = delete;
   InlineQueue& operator=(const InlineQueue&) = delete;
   ~InlineQueue() override { drain(); }
@@ -31,7 +31,7 @@ class InlineQueue : public IoQueue {
 
  private:
   void start(Work& work) override {
-    done_.push_back({&work, transfer(work.request, work.next(), work.parts())});
+    done_.push_back({&work, transfer_(work.request, work.next(), work.parts())});
   }
   Completion wait_for_any() override {
     const Completion done = done_.front();
@@ -40,6 +40,7 @@ class InlineQueue : public IoQueue {
   }
   size_t depth() const override { return 1; }
 
+  const Transfer transfer_;
   std::deque<Completion> done_;
 };
 
@@ -119,7 +120,15 @@ class ThreadQueue : public IoQueue {
 Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth, Transfer by) {
   return ThreadQueue::create(depth, std::move(by));
 }
-std::unique_ptr<IoQueue> make_inline_queue() { return std::make_unique<InlineQueue>(); }
+std::unique_ptr<IoQueue> make_inline_queue(Transfer by) {
+  return std::make_unique<InlineQueue>(std::move(by));
+}
+
+Status transfer_now(IoRequest request, const Transfer& by) {
+  InlineQueue queue(by);
+  queue.submit(0, std::move(request));
+  return queue.finish(0);
+}
 
 std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth) {
   if (wanted == IoKind::kUring)

@@ -2,6 +2,8 @@
 #include "pipeline/workers.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <system_error>
 
 #include "base/log.h"
@@ -22,6 +24,17 @@ Status run_parts(const Workers::Task& task, size_t first, size_t end, Codec& cod
 
 unsigned worker_threads(unsigned most) {
   return std::clamp(std::thread::hardware_concurrency(), 1u, std::max(most, 1u));
+}
+
+std::vector<unsigned> threads_by_bytes(const std::vector<uint64_t>& bytes, unsigned cpus,
+                                       unsigned most) {
+  const double all = std::max(std::accumulate(bytes.begin(), bytes.end(), 0.0), 1.0);
+  std::vector<unsigned> threads;
+  for (const uint64_t one : bytes) {
+    const double share = std::ceil(cpus * static_cast<double>(one) / all);
+    threads.push_back(std::clamp(static_cast<unsigned>(share), 1u, std::max(most, 1u)));
+  }
+  return threads;
 }
 
 Workers::Workers(unsigned threads) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -18,8 +19,13 @@ namespace amdgpu_criu::pipeline {
 // More threads do not shorten the time that a GPU's copies wait.
 inline constexpr unsigned kMaxThreadsOfGpu = 16;
 
-// Creates a thread for each CPU that the process may use, but at most `most`.
+// The CPUs that the process may use, but at most `most`.
 unsigned worker_threads(unsigned most);
+
+// How many threads each GPU gets, which has that many bytes: `cpus` divided by bytes, at least one
+// and at most `most`. Each GPU has threads of its own, so that none waits for another one's.
+std::vector<unsigned> threads_by_bytes(const std::vector<uint64_t>& bytes, unsigned cpus,
+                                       unsigned most = kMaxThreadsOfGpu);
 
 class Workers {
  public:

@@ -73,5 +73,17 @@ TEST(WorkersOfChunks, AreNoMoreThanAllowed) {
   EXPECT_LE(worker_threads(1000), std::max(std::thread::hardware_concurrency(), 1u));
 }
 
+TEST(WorkersOfChunks, AreDividedByBytes) {
+  using Threads = std::vector<unsigned>;
+  EXPECT_EQ(threads_by_bytes({1000}, 2), Threads({2}));
+  EXPECT_EQ(threads_by_bytes({1000, 1000, 1000}, 2), Threads({1, 1, 1}));
+  EXPECT_EQ(threads_by_bytes({1ull << 40, 1 << 20, 1 << 20}, 16), Threads({16, 1, 1}));
+  EXPECT_EQ(threads_by_bytes({3ull << 40, 1ull << 40}, 16), Threads({12, 4}));
+  EXPECT_EQ(threads_by_bytes(std::vector<uint64_t>(8, 1ull << 37), 192), Threads(8, 16));
+  EXPECT_EQ(threads_by_bytes({0, 0}, 16), Threads({1, 1}));
+  EXPECT_EQ(threads_by_bytes({1000, 1000}, 16, 3), Threads({3, 3}));
+  EXPECT_EQ(threads_by_bytes({1000}, 16, 0), Threads({1}));
+}
+
 }  // namespace
 }  // namespace amdgpu_criu::pipeline

@@ -26,13 +26,14 @@ class Filler {
         workers_(options.workers ? *options.workers : inline_workers_),
         slots_(engine.slots()),
         progress_(bytes, std::chrono::seconds(1)),
-        report_(options.progress) {}
+        options_(options) {}
   Filler(const Filler&) = delete;
   Filler& operator=(const Filler&) = delete;
   // BOs must not be unmapped while copies to them are under way, nor slots reused by others.
   ~Filler() {
     for (unsigned slot = 0; slot < slots_.size(); slot++) {
       (void)queue_.finish(slot);
+      (void)workers_.wait(slots_[slot].batch);
       (void)engine_.wait(slot);
     }
   }
@@ -52,29 +53,31 @@ class Filler {
   Result<FillCounts> finish() {
     TRY(launch());
     for (size_t i = 0; i < slots_.size(); i++) TRY(empty((current_ + i) % slots_.size()));
-    if (report_) report_(progress_);
+    if (options_.progress) options_.progress(progress_);
     return counts_;
   }
 
  private:
-  enum class State { kIdle, kFilling, kReading, kCopying };
+  enum class State { kIdle, kFilling, kReading, kChecking, kCopying };
   struct Part {
     const image::Object* object;
     const image::Chunk* chunk;
-    size_t at;         // in the slot
-    size_t stored_at;  // compressed: in Slot::compressed
+    std::span<std::byte> bytes;   // in the slot
+    std::span<std::byte> stored;  // as in the file: the same, or compressed
+    Status result{};              // of check()
   };
   struct Slot {
     State state = State::kIdle;
     std::vector<std::shared_ptr<gpu::Imported>> to;
     std::vector<gpu::Piece> pieces;
     std::vector<Part> parts;
-    std::vector<pipeline::IoRequest> reads;
+    std::vector<pipeline::IoRequest> reads;  // for the queue
     size_t used = 0;
     size_t compressed_used = 0;
     uint64_t bytes = 0;  // zeros, too
     uint64_t packets = 0;
     pipeline::StoredRoom compressed;
+    pipeline::Workers::Batch batch;
   };
 
   bool has_room(const image::Chunk& chunk) const {
@@ -99,14 +102,16 @@ class Filler {
       counts_.zero_bytes += chunk.size;
       return;
     }
-    slot.parts.push_back({&object, &chunk, slot.used, slot.compressed_used});
-    if (chunk.encoding == Encoding::kPlain) {
-      add_read(slot, chunk, engine_.staging(current_).subspan(slot.used));
-    } else {
-      add_read(slot, chunk, room_of(slot).subspan(slot.compressed_used));
-      slot.compressed_used += chunk.stored();
+    const auto bytes = engine_.staging(current_).subspan(slot.used, chunk.size);
+    auto stored = bytes;
+    if (chunk.encoding != Encoding::kPlain) {
+      stored = slot.compressed.get(engine_.staging(current_).size())
+                   .subspan(slot.compressed_used, chunk.stored());
+      slot.compressed_used += stored.size();
     }
-    slot.used += chunk.size;
+    slot.parts.push_back({&object, &chunk, bytes, stored});
+    if (!files_.in_memory(chunk)) add_read(slot, chunk, stored);
+    slot.used += bytes.size();
   }
 
   static void add_piece(Slot& slot, const gpu::Piece& piece) {
@@ -125,9 +130,8 @@ class Filler {
   }
 
   // Adjacent chunks of a file are read together.
-  void add_read(Slot& slot, const image::Chunk& chunk, std::span<std::byte> room) {
+  void add_read(Slot& slot, const image::Chunk& chunk, std::span<std::byte> to) {
     const image::Opened& file = files_.of(chunk);
-    const auto to = room.first(chunk.stored());
     if (!slot.reads.empty()) {
       pipeline::IoRequest& last = slot.reads.back();
       uint64_t end = last.offset;
@@ -141,24 +145,30 @@ class Filler {
         {file.file.get(), false, chunk.offset, {{to.data(), to.size()}}, &file.name});
   }
 
-  // While the chunks of this slot and of the previous one are read, those of the slot before are
-  // checked and copied. With few slots only this one is read meanwhile.
+  // While the chunks of this slot and of the previous ones are read, those of a slot before are
+  // checked and copied: half of all slots are read at a time.
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
+    const bool by_queue = !slot.reads.empty();
     for (pipeline::IoRequest& read : slot.reads) queue_.submit(current_, std::move(read));
     slot.reads.clear();
     slot.state = State::kReading;
-    const unsigned ahead = slots_.size() >= 4 ? 2 : 1;
+    if (!by_queue) start_check(current_);
+    const unsigned ahead = std::max<unsigned>(slots_.size() / 2, 1);
     const unsigned before = (current_ + slots_.size() - ahead) % slots_.size();
     current_ = (current_ + 1) % slots_.size();
-    if (slots_.size() > 1 && slots_[before].state == State::kReading) TRY(copy(before));
+    if (slots_.size() > 1 && is_under_way(before)) TRY(copy(before));
     return {};
+  }
+
+  bool is_under_way(unsigned index) const {
+    return slots_[index].state == State::kReading || slots_[index].state == State::kChecking;
   }
 
   Status empty(unsigned index) {
     Slot& slot = slots_[index];
-    if (slot.state == State::kReading) TRY(copy(index));
+    if (is_under_way(index)) TRY(copy(index));
     if (slot.state == State::kCopying) {
       const pipeline::Stopwatch watch(counts_.times.copies);
       TRY(engine_.wait(index));
@@ -170,17 +180,20 @@ class Filler {
 
   Status copy(unsigned index) {
     Slot& slot = slots_[index];
-    {
+    if (slot.state == State::kReading) {
       const pipeline::Stopwatch watch(counts_.times.files);
       TRY(queue_.finish(index));
+      start_check(index);
     }
     {
       const pipeline::Stopwatch watch(counts_.times.bytes);
-      TRY(check_all(index));
+      TRY(workers_.wait(slot.batch));
+      for (Part& part : slot.parts) TRY(std::move(part.result));
     }
     TRY(engine_.start_write(index, slot.pieces));
     counts_.submissions++;
-    if (progress_.add(std::exchange(slot.bytes, 0)) && report_) report_(progress_);
+    if (progress_.add(std::exchange(slot.bytes, 0)) && options_.progress)
+      options_.progress(progress_);
     slot.pieces.clear();
     slot.parts.clear();
     slot.used = 0;
@@ -190,35 +203,33 @@ class Filler {
     return {};
   }
 
-  Status check_all(unsigned index) {
-    const std::vector<Part>& parts = slots_[index].parts;
-    std::vector<Status> results(parts.size());
-    pipeline::Workers::Batch batch;
-    workers_.start(batch, parts.size(), [&](size_t i, pipeline::Codec& codec) {
-      results[i] = check(index, parts[i], codec);
-    });
-    TRY(workers_.wait(batch));
-    for (Status& result : results) TRY(std::move(result));
-    return {};
+  void start_check(unsigned index) {
+    Slot& slot = slots_[index];
+    slot.state = State::kChecking;
+    workers_.start(slot.batch, slot.parts.size(),
+                   [this, &parts = slot.parts](size_t i, pipeline::Codec& codec) {
+                     parts[i].result = check(parts[i], codec);
+                   });
   }
 
   // Called by any thread.
-  Status check(unsigned index, const Part& part, pipeline::Codec& codec) {
-    const image::Chunk& chunk = *part.chunk;
-    const auto bytes = engine_.staging(index).subspan(part.at, chunk.size);
-    if (chunk.encoding == Encoding::kPlain) {
-      TRY(files_.decrypt(*part.object, chunk, bytes));
-    } else {
-      const auto stored = room_of(slots_[index]).subspan(part.stored_at, chunk.stored());
-      TRY(files_.decrypt(*part.object, chunk, stored));
-      if (const Status status = codec.decompress(chunk.encoding, stored, bytes); !status.ok())
-        return files_.damaged(*part.object, chunk, status.error().message());
-    }
-    return files_.check(*part.object, chunk, bytes);
+  Status read(const image::Chunk& chunk, std::span<std::byte> to) const {
+    const image::Opened& file = files_.of(chunk);
+    return pipeline::transfer_now(
+        {file.file.get(), false, chunk.offset, {{to.data(), to.size()}}, &file.name},
+        options_.read);
   }
 
-  std::span<std::byte> room_of(Slot& slot) const {
-    return slot.compressed.get(engine_.staging(0).size());
+  // Called by any thread. Checks bytes of files in memory while they are in the CPU's cache.
+  Status check(const Part& part, pipeline::Codec& codec) const {
+    const image::Chunk& chunk = *part.chunk;
+    if (files_.in_memory(chunk)) TRY(read(chunk, part.stored));
+    TRY(files_.decrypt(*part.object, chunk, part.stored));
+    if (chunk.encoding != Encoding::kPlain) {
+      const Status status = codec.decompress(chunk.encoding, part.stored, part.bytes);
+      if (!status.ok()) return files_.damaged(*part.object, chunk, status.error().message());
+    }
+    return files_.check(*part.object, chunk, part.bytes);
   }
 
   gpu::Engine& engine_;
@@ -229,7 +240,7 @@ class Filler {
   std::vector<Slot> slots_;
   unsigned current_ = 0;
   Progress progress_;
-  const ReportProgress& report_;
+  const FillOptions& options_;
   FillCounts counts_;
 };
 
@@ -282,7 +293,11 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   if (tools.direct) files.use_direct();
   auto filled = fill_contents(*engine, tools.queue, files, objects, import, tools.options);
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
-  if (tools.gpu_hashes) report.compared_bytes = TRY(verify_contents(*engine, objects, import));
+  if (tools.gpu_hashes) {
+    auto compared = verify_contents(*engine, objects, import);
+    if (!compared.ok()) return std::move(compared).error().within("restoring " + file.name);
+    report.compared_bytes = *compared;
+  }
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();
   report.bytes = filled->bytes;

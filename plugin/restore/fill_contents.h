@@ -34,11 +34,13 @@ Objects all_of(const image::Contents& contents);
 
 struct FillOptions {
   ReportProgress progress{};
-  pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
+  pipeline::Workers* workers = nullptr;          // null: the caller's thread does the work
+  pipeline::Transfer read = pipeline::transfer;  // what workers read with
 };
 
-// No chunk reaches the GPU before its checksum was verified, which workers do. Reads, checksums and
-// copies on the GPU of different slots overlap. Many small objects share a slot.
+// No chunk reaches the GPU before its checksum was verified, which workers do. Files in memory are
+// read by the workers, too, others by the queue. Reads, checksums and copies on the GPU of
+// different slots overlap. Many small objects share a slot.
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files, const Objects& objects,
                                  const gpu::ImportObject& import, const FillOptions& options = {});

@@ -2,6 +2,7 @@
 #include "restore/filling.h"
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "base/log.h"
@@ -28,15 +29,25 @@ Status Filling::added(const std::set<uint64_t>& object_ids) {
   return {};
 }
 
+// GPUs share no thread and no lock.
+void Filling::create_threads() {
+  std::vector<uint64_t> bytes;
+  for (const auto& [gpu_id, files] : files_)
+    bytes.push_back(
+        std::accumulate(files.begin(), files.end(), uint64_t{0},
+                        [](uint64_t sum, const File* file) { return sum + file->bytes(); }));
+  const auto threads = pipeline::threads_by_bytes(bytes, std::thread::hardware_concurrency());
+  size_t number = 0;
+  for (const auto& entry : files_)
+    threads_[entry.first] = {
+        std::make_unique<pipeline::Workers>(threads[number++]),
+        pipeline::make_io_queue(pipeline::IoKind::kThreads, env_.options.staging.slots)};
+}
+
 // After on_ready() no thread is created: it would have a number that a task may need. So files are
 // not read by io_uring, for which the kernel creates threads.
 void Filling::fill_added(const OnError& on_error, const OnReady& on_ready) {
-  const auto gpus = static_cast<unsigned>(files_.size());
-  workers_ = std::make_unique<pipeline::Workers>(
-      pipeline::worker_threads(gpus * pipeline::kMaxThreadsOfGpu));
-  for (const auto& entry : files_)
-    io_[entry.first] =
-        pipeline::make_io_queue(pipeline::IoKind::kThreads, env_.options.staging.slots);
+  create_threads();
   std::vector<std::jthread> threads;
   for (const auto& entry : files_)
     threads.push_back(start_helper_thread<std::jthread>([this, &on_error, gpu_id = entry.first] {
@@ -45,8 +56,7 @@ void Filling::fill_added(const OnError& on_error, const OnReady& on_ready) {
     }));
   on_ready();
   threads.clear();  // waits
-  io_.clear();
-  workers_.reset();
+  threads_.clear();
 }
 
 Status Filling::fill_while_added(uint32_t gpu_id) {
@@ -100,14 +110,14 @@ Status Filling::fill(const Batch& batch) {
   TRY(env_.faults.at("fill", batch.file->name));
   const uint32_t gpu_id = batch.file->contents.gpu.gpu_id;
   const auto own_io = pipeline::make_inline_queue();
-  const FillTools tools{
-      env_.api,
-      env_.make_engine,
-      env_.options.staging,
-      in_background_ ? *io_.at(gpu_id) : *own_io,
-      env_.options.direct && !env_.options.replicas,
-      env_.options.gpu_hashes,
-      {[&](const Progress& progress) { report(gpu_id, progress); }, workers_.get()}};
+  const FillTools tools{env_.api,
+                        env_.make_engine,
+                        env_.options.staging,
+                        in_background_ ? *threads_.at(gpu_id).io : *own_io,
+                        env_.options.direct && !env_.options.replicas,
+                        env_.options.gpu_hashes,
+                        {[&](const Progress& progress) { report(gpu_id, progress); },
+                         in_background_ ? threads_.at(gpu_id).workers.get() : nullptr}};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report = TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)),
                                              TRY(env_.images()), *batch.file, batch.objects));

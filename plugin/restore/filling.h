@@ -45,6 +45,7 @@ class Filling {
   // Returns added objects of the GPU that no other process fills. The caller must fill them.
   std::vector<Batch> take(uint32_t gpu_id);
   bool is_filled(uint32_t gpu_id) const;
+  void create_threads();
   Status fill(const std::vector<Batch>& batches);
   Status fill(const Batch& batch);
   Status fill_while_added(uint32_t gpu_id);
@@ -58,8 +59,11 @@ class Filling {
   std::map<uint32_t, std::vector<const File*>> files_;  // by gpu_id of the images
   bool in_background_ = false;
   // In the background process.
-  std::unique_ptr<pipeline::Workers> workers_;                 // of all GPUs
-  std::map<uint32_t, std::unique_ptr<pipeline::IoQueue>> io_;  // by gpu_id of the images
+  struct Threads {
+    std::unique_ptr<pipeline::Workers> workers;
+    std::unique_ptr<pipeline::IoQueue> io;
+  };
+  std::map<uint32_t, Threads> threads_;  // by gpu_id of the images
 };
 
 }  // namespace amdgpu_criu::restore

@@ -9,9 +9,11 @@
 namespace amdgpu_criu::restore {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing_support::ContentsTest;
 using testing_support::kChunk;
+using testing_support::kStaging;
 using testing_support::TempDir;
 
 class VerifyContents : public ContentsTest {
@@ -67,6 +69,20 @@ TEST_F(VerifyContents, AChangedByteIsNamed) {
     write(id, at, std::string(1, was));
   }
   EXPECT_TRUE(verify().ok());
+}
+
+// The GPU damages the first object while it fills the others.
+TEST_F(VerifyContents, TheErrorOfARestoreNamesTheImage) {
+  testing_support::during_copies = [&] { write(1, 0, "?"); };
+  const auto queue = pipeline::make_inline_queue();
+  const auto loaded = std::move(*image::load_contents(dir_.fd()));
+  const auto report = fill_objects({*api_, testing_support::make_fake_engine, kStaging, *queue},
+                                   Fd(), std::move(*Fd::open("/dev/null", O_RDWR)), dir_.fd(),
+                                   loaded.at(0), all_of(loaded.at(0).contents));
+  testing_support::during_copies = nullptr;
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(),
+              AllOf(HasSubstr("restoring " + name_), HasSubstr("object 1: 65536 bytes at 0x0 ")));
 }
 
 TEST_F(VerifyContents, NothingIsComparedIfTheGpuFailsOrThereAreNoHashes) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // A fake GPU: plain memory, and a thread that copies one slot after the other, like the ring of an
-// SDMA engine.
+// SDMA engine, as fast as it can or at the rate of a link.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -21,7 +22,9 @@ struct Memory : gpu::Imported {
 
 class MemoryEngine : public gpu::Engine {
  public:
-  explicit MemoryEngine(gpu::StagingSize staging) : slots_(staging.slots) {
+  // bytes_per_second: of the link; 0: no limit.
+  explicit MemoryEngine(gpu::StagingSize staging, double bytes_per_second = 0)
+      : rate_(bytes_per_second), slots_(staging.slots) {
     for (Slot& slot : slots_)
       slot.memory = std::move(*Mapping::map(staging.bytes, PROT_READ | PROT_WRITE,
                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
@@ -54,11 +57,13 @@ class MemoryEngine : public gpu::Engine {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Slot {
     Mapping memory;
     std::vector<gpu::Piece> pieces;
     bool write = false;
     bool busy = false;
+    Clock::time_point started{};
   };
   Status start(unsigned index, std::span<const gpu::Piece> pieces, bool write) {
     const std::lock_guard guard(lock_);
@@ -66,6 +71,7 @@ class MemoryEngine : public gpu::Engine {
     slot.pieces.assign(pieces.begin(), pieces.end());
     slot.write = write;
     slot.busy = true;
+    slot.started = Clock::now();
     to_do_.push_back(index);
     changed_.notify_all();
     return {};
@@ -79,6 +85,15 @@ class MemoryEngine : public gpu::Engine {
     else
       memcpy(memory, slot.memory.data() + piece.at, piece.size);
   }
+  // A link that was busy before is not late if the thread is.
+  Clock::time_point reserve(const Slot& slot) {
+    double bytes = 0;
+    for (const gpu::Piece& piece : slot.pieces) bytes += static_cast<double>(piece.size);
+    const std::chrono::duration<double> time(rate_ > 0 ? bytes / rate_ : 0);
+    idle_since_ =
+        std::max(idle_since_, slot.started) + std::chrono::duration_cast<Clock::duration>(time);
+    return idle_since_;
+  }
   void run() {
     std::unique_lock guard(lock_);
     while (true) {
@@ -87,14 +102,18 @@ class MemoryEngine : public gpu::Engine {
       Slot& slot = slots_[to_do_.front()];
       to_do_.pop_front();
       guard.unlock();
+      const Clock::time_point end = reserve(slot);
       for (const gpu::Piece& piece : slot.pieces) copy(slot, piece);
+      if (rate_ > 0) std::this_thread::sleep_until(end);
       guard.lock();
       slot.busy = false;
       changed_.notify_all();
     }
   }
 
-  std::mutex lock_;  // protects the members below, except the thread
+  const double rate_;
+  Clock::time_point idle_since_{};  // of the link; only the thread uses it
+  std::mutex lock_;                 // protects the members below, except the thread
   std::condition_variable changed_;
   std::vector<Slot> slots_;
   std::deque<unsigned> to_do_;

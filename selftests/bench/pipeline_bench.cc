@@ -6,17 +6,21 @@
 // BENCH_DIRECTORY: where files are written (default: the current directory);
 // BENCH_MIB: the size of the memory (default: 2048); BENCH_ROUNDS: default: 5;
 // BENCH_SLOW_DISK: MB/s of the slower disk, which does not vary (default: 500);
+// BENCH_SLOW_CPU: MB/s at which each of 16 CPUs copies files in memory (default: 50), on a machine
+// whose link to the GPU is 0.8 times as fast as all of them;
 // BENCH_TABLE: a file that gets the results, too;
 // BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ranges>
+#include <thread>
 
 #include "dump/earlier.h"
 #include "dump/save_contents.h"
@@ -43,6 +47,14 @@ double slow_rate() {
   return 1e6 * static_cast<double>(std::max<uint64_t>(number("BENCH_SLOW_DISK", 500), 1));
 }
 
+constexpr unsigned kManyCpus = 16;
+double slow_cpu_rate() {
+  return 1e6 * static_cast<double>(std::max<uint64_t>(number("BENCH_SLOW_CPU", 50), 1));
+}
+
+// What is slower than on this machine, at rates that do not vary.
+enum class Slow { kNothing, kDisk, kCpus };
+
 gpu::StagingSize staging() {
   gpu::StagingSize size;
   if (const char* text = getenv("BENCH_STAGING"))
@@ -53,6 +65,11 @@ gpu::StagingSize staging() {
 bool is_disk(const char* directory) {
   struct statfs status;
   return statfs(directory, &status) != 0 || status.f_type != TMPFS_MAGIC;
+}
+
+const char* directory() {
+  const char* where = getenv("BENCH_DIRECTORY");
+  return where ? where : ".";
 }
 
 class Bench {
@@ -88,8 +105,7 @@ class Bench {
     }
   }
 
-  // Files are written at the rate of the slow disk.
-  void set_slow(bool slow) { slow_ = slow; }
+  void set_slow(Slow slow) { slow_ = slow; }
 
   // Removes all files. A dump would take up to half longer if it had to free those of another.
   Status clear() const {
@@ -117,9 +133,9 @@ class Bench {
     }
     topology::Gpu gpu;
     gpu.gpu_id = 1;
-    MemoryEngine engine(staging());
+    MemoryEngine engine(staging(), link_rate());
     const auto queue = TRY(make_queue(engine.slots()));
-    pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
+    pipeline::Workers workers(threads());
     auto writer = TRY(image::ContentsWriter::create(directory, image::contents_file_name(0, 1)));
     if (!incremental) (void)writer.allocate(bytes());
     (void)pipeline::set_direct(writer.fd(), true);
@@ -127,6 +143,7 @@ class Bench {
     options.hashes = hashes;
     options.earlier = earlier ? &*earlier : nullptr;
     options.workers = &workers;
+    if (slow_ == Slow::kCpus) options.write = slow_copies();
     auto saved = TRY(dump::save_contents(engine, *queue, bos_, import(), options, writer));
     return writer.finish(image::encode(image::Contents{
         image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
@@ -136,19 +153,21 @@ class Bench {
     const Fd fd = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
     const auto directory = TRY(images(fd, encrypted));
     const auto found = TRY(image::load_contents(directory));
-    MemoryEngine engine(staging());
+    MemoryEngine engine(staging(), link_rate());
     const auto queue = TRY(make_queue(engine.slots()));
     auto files = TRY(image::ChunkFiles::open(directory, found.front()));
     files.use_direct();
-    pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
+    pipeline::Workers workers(threads());
+    restore::FillOptions options{{}, &workers};
+    if (slow_ == Slow::kCpus) options.read = slow_copies();
     TRY(restore::fill_contents(engine, *queue, files, restore::all_of(found.front().contents),
-                               import(), {{}, &workers}));
+                               import(), options));
     return {};
   }
 
   // Copies to staging memory, and does nothing else.
   Status copy() {
-    MemoryEngine engine(staging());
+    MemoryEngine engine(staging(), link_rate());
     Memory memory(memory_.data());
     uint64_t at = 0;
     for (unsigned slot = 0; at < bytes(); slot = (slot + 1) % engine.slots()) {
@@ -189,6 +208,28 @@ class Bench {
     return {};
   }
 
+  // Writes or reads the file by 16 threads, and does nothing else.
+  Status transfer_by_threads(bool write) {
+    constexpr uint64_t kPiece = 256u << 10;
+    const Fd file = TRY(open_file(O_RDWR));
+    const auto transfer = slow_copies();
+    std::atomic<uint64_t> next = 0;
+    std::atomic<bool> failed = false;
+    const auto run = [&] {
+      const Mapping buffer = std::move(*Mapping::map(kPiece, PROT_READ | PROT_WRITE,
+                                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
+      for (uint64_t at; (at = next.fetch_add(kPiece)) < bytes();) {
+        const iovec part{buffer.data(), std::min(kPiece, bytes() - at)};
+        const pipeline::IoRequest request{file.get(), write, at, {part}, nullptr};
+        failed = failed | (transfer(request, &part, 1) != static_cast<ssize_t>(part.iov_len));
+      }
+    };
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < kManyCpus; i++) threads.emplace_back(run);
+    threads.clear();  // waits
+    return failed ? Status(Error::of(EIO, "cannot transfer {}", kFile)) : Status();
+  }
+
   // Works like CRIU's own plugin: copies a whole BO to memory, then writes it to the page cache.
   Status one_after_the_other() {
     const Fd file = TRY(open_file(O_RDWR | O_CREAT | O_TRUNC));
@@ -223,24 +264,34 @@ class Bench {
     };
   }
   Result<std::unique_ptr<pipeline::IoQueue>> make_queue(unsigned depth) {
-    if (!slow_) return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+    if (slow_ == Slow::kNothing) return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+    if (slow_ == Slow::kCpus) return pipeline::make_thread_queue(depth, slow_copies());
     return pipeline::make_thread_queue(
         depth, [this](const auto&... transfer) { return slow_disk_.transfer(transfer...); });
+  }
+  pipeline::Transfer slow_copies() const {
+    return
+        [copies = slow_copies_](const auto&... transfer) { return copies.transfer(transfer...); };
+  }
+  double link_rate() const { return slow_ == Slow::kCpus ? 0.8 * kManyCpus * slow_cpu_rate() : 0; }
+  unsigned threads() const {
+    return slow_ == Slow::kCpus ? kManyCpus : pipeline::worker_threads(pipeline::kMaxThreadsOfGpu);
   }
   Result<Fd> open_file(int flags) const { return Fd::open((top_ / kFile).c_str(), flags, 0600); }
 
   fs::path top_;
   Mapping memory_;
   std::vector<kernel::Bo> bos_;
-  bool slow_ = false;
+  Slow slow_ = Slow::kNothing;
   SlowDisk slow_disk_{slow_rate()};
+  SlowCopies slow_copies_{slow_cpu_rate()};
 };
 
 struct Case {
   const char* name;
   Status (*prepare)(Bench&);
   Status (*measure)(Bench&);
-  bool slow = false;  // on the slow disk
+  Slow slow = Slow::kNothing;
 };
 
 Status clear(Bench& bench) { return bench.clear(); }
@@ -252,7 +303,7 @@ Status dump_encrypted(Bench& bench) { return bench.save(bench.first(), false, fa
 Status restore_encrypted(Bench& bench) { return bench.restore(bench.first(), true); }
 
 template <unsigned kTwentieths>
-constexpr Case after_a_pre_dump(const char* name, bool slow) {
+constexpr Case after_a_pre_dump(const char* name, Slow slow) {
   return {name,
           [](Bench& bench) -> Status {
             TRY(bench.clear());
@@ -289,21 +340,28 @@ constexpr Case kCases[] = {
     {"restore", prepare_restore, restore},
     {"encrypted dump", clear, dump_encrypted},
     {"encrypted restore", prepare_decryption, restore_encrypted},
-    after_a_pre_dump<0>("after a pre-dump, 0 %", false),
-    after_a_pre_dump<1>("after a pre-dump, 5 %", false),
-    after_a_pre_dump<10>("after a pre-dump, 50 %", false),
+    after_a_pre_dump<0>("after a pre-dump, 0 %", Slow::kNothing),
+    after_a_pre_dump<1>("after a pre-dump, 5 %", Slow::kNothing),
+    after_a_pre_dump<10>("after a pre-dump, 50 %", Slow::kNothing),
     {"slow disk, write 4 x 8 MiB", prepare_file,
-     [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }, true},
-    {"slow disk, dump", clear, dump, true},
-    {"slow disk, dump with hashes", clear, dump_with_hashes, true},
+     [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }, Slow::kDisk},
+    {"slow disk, dump", clear, dump, Slow::kDisk},
+    {"slow disk, dump with hashes", clear, dump_with_hashes, Slow::kDisk},
     {"slow disk, read 4 x 8 MiB", prepare_reads,
-     [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }, true},
-    {"slow disk, restore", prepare_restore, restore, true},
-    {"slow disk, encrypted dump", clear, dump_encrypted, true},
-    {"slow disk, encrypted restore", prepare_decryption, restore_encrypted, true},
-    after_a_pre_dump<0>("slow disk, after a pre-dump, 0 %", true),
-    after_a_pre_dump<1>("slow disk, after a pre-dump, 5 %", true),
-    after_a_pre_dump<10>("slow disk, after a pre-dump, 50 %", true),
+     [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }, Slow::kDisk},
+    {"slow disk, restore", prepare_restore, restore, Slow::kDisk},
+    {"slow disk, encrypted dump", clear, dump_encrypted, Slow::kDisk},
+    {"slow disk, encrypted restore", prepare_decryption, restore_encrypted, Slow::kDisk},
+    after_a_pre_dump<0>("slow disk, after a pre-dump, 0 %", Slow::kDisk),
+    after_a_pre_dump<1>("slow disk, after a pre-dump, 5 %", Slow::kDisk),
+    after_a_pre_dump<10>("slow disk, after a pre-dump, 50 %", Slow::kDisk),
+    {"slow CPUs, copy", clear, [](Bench& b) { return b.copy(); }, Slow::kCpus},
+    {"slow CPUs, write by 16", prepare_file, [](Bench& b) { return b.transfer_by_threads(true); },
+     Slow::kCpus},
+    {"slow CPUs, dump", clear, dump, Slow::kCpus},
+    {"slow CPUs, read by 16", prepare_reads, [](Bench& b) { return b.transfer_by_threads(false); },
+     Slow::kCpus},
+    {"slow CPUs, restore", prepare_restore, restore, Slow::kCpus},
 };
 
 struct Shape {
@@ -314,7 +372,7 @@ constexpr Shape kShapes[] = {{"1x2GiB", 1}, {"16x128MiB", 16}};
 
 void run(benchmark::State& state, Bench& bench, const Shape& shape, const Case& what) {
   bench.set_objects(shape.objects);
-  bench.set_slow(false);
+  bench.set_slow(Slow::kNothing);
   Status status = what.prepare(bench);
   sync();
   bench.set_slow(what.slow);
@@ -325,8 +383,9 @@ void run(benchmark::State& state, Bench& bench, const Shape& shape, const Case& 
 }
 
 void add(Bench& bench, const Shape& shape, const Case& what) {
-  // How many objects there are makes no difference to a slow disk.
-  if (what.slow && shape.objects > 1) return;
+  // How many objects there are makes no difference to what is slow.
+  if (what.slow != Slow::kNothing && shape.objects > 1) return;
+  if (what.slow == Slow::kCpus && is_disk(directory())) return;
   benchmark::RegisterBenchmark((std::string(shape.name) + "/" + what.name).c_str(),
                                [&](benchmark::State& state) { run(state, bench, shape, what); })
       ->Iterations(1)
@@ -353,8 +412,7 @@ class Reporter : public benchmark::ConsoleReporter {
 
 int main(int argc, char** argv) {
   using namespace amdgpu_criu::bench;
-  const char* where = getenv("BENCH_DIRECTORY");
-  if (!where) where = ".";
+  const char* const where = directory();
   benchmark::Initialize(&argc, argv);
   // The last one is that of scripts/bench-host.
   const std::string filter = benchmark::GetBenchmarkFilter();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// File I/O at the rate of a slower disk, which serves one request after the other.
+// File I/O at the rate of a slower disk, which serves one request after the other, or of slower
+// CPUs.
 #pragma once
 
 #include <chrono>
@@ -38,6 +39,26 @@ class SlowDisk {
   const double rate_;
   std::mutex lock_;  // protects the member below
   Clock::time_point idle_since_ = Clock::now();
+};
+
+// Any number of threads copy at the same time, each at that rate: as on a machine with more CPUs,
+// which the copies of a smaller one take turns on.
+class SlowCopies {
+ public:
+  explicit SlowCopies(double bytes_per_second) : rate_(bytes_per_second) {}
+
+  ssize_t transfer(const pipeline::IoRequest& request, const iovec* parts, size_t count) const {
+    const auto start = std::chrono::steady_clock::now();
+    const ssize_t result = pipeline::transfer(request, parts, count);
+    const std::chrono::duration<double> time(static_cast<double>(std::max<ssize_t>(result, 0)) /
+                                             rate_);
+    std::this_thread::sleep_until(
+        start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(time));
+    return result;
+  }
+
+ private:
+  const double rate_;
 };
 
 }  // namespace amdgpu_criu::bench

@@ -256,7 +256,7 @@ class Saver {
     for (const Part& part : slot.chunks) place(part, request);
     if (progress_.add(slot.bytes) && options_.progress) options_.progress(progress_);
     if (memory_)
-      start_write(slot);
+      start_write(slot, *memory_);
     else if (!request.parts.empty())
       queue_.submit(index, std::move(request));
     slot.used = 0;
@@ -267,16 +267,17 @@ class Saver {
   }
 
   // A file in memory is written by the workers.
-  void start_write(Slot& slot) {
-    workers_.start(slot.batch, slot.chunks.size(), [this, &slot](size_t i, pipeline::Codec&) {
-      Part& part = slot.chunks[i];
-      if (!part.stored.empty()) part.written = write_to_memory(part);
-    });
+  void start_write(Slot& slot, const pipeline::MemoryFile& file) {
+    workers_.start(slot.batch, slot.chunks.size(),
+                   [this, &slot, &file](size_t i, pipeline::Codec&) {
+                     Part& part = slot.chunks[i];
+                     if (!part.stored.empty()) part.written = write_to(file, part);
+                   });
   }
   // Called by any thread.
-  Status write_to_memory(const Part& part) const {
+  Status write_to(const pipeline::MemoryFile& file, const Part& part) const {
     const std::span<std::byte> bytes = part.stored;
-    if (!options_.write) return memory_->write(part.chunk.offset, bytes, to_.name());
+    if (!options_.write) return file.write(part.chunk.offset, bytes, to_.name());
     return pipeline::transfer_now(
         {to_.fd(), true, part.chunk.offset, {{bytes.data(), bytes.size()}}, &to_.name()},
         options_.write);

@@ -137,7 +137,7 @@ CAMPAIGN = table(
                              ("env", f"ASIC={asic}", "scripts/demo")), ("module", "host"))
       for chip, asic in OTHER_ASICS.items()),
     every("every-e2e", "e2e*"),
-    Rung("module-next", (("scripts/module", "--next"),), ("lab",), builds=True),
+    Rung("module-next", (("scripts/module", "--next"),), ("module",), builds=True),
     every("every-guest", "runner", "*", "next-version", unwanted="e2e*", needs=("module-next",)),
     every("every-6.12", "*", base="6.12"),
     Rung("refusals", (("scripts/refusals", "every-guest"),), ("every-guest",)),

@@ -9,6 +9,7 @@
 #include <array>
 #include <thread>
 
+#include "base/ending_process.h"
 #include "base/log.h"
 #include "base/numbers.h"
 #include "base/pipe.h"
@@ -187,7 +188,7 @@ void Background::release() {
   if (std::exchange(released_, true)) return;
   const char byte = 0;
   (void)!write(stop_.get(), &byte, 1);
-  wait_for_end();
+  (void)wait_for_end(process_);
 }
 
 Result<Background::Report> Background::read_report() const {
@@ -209,20 +210,10 @@ Status Background::receive() const {
   return {};
 }
 
-// False: it ends later.
-bool Background::wait_for_end() const {
-  const auto end = std::chrono::steady_clock::now() + kPatienceForDisk;
-  pollfd ended{process_.fd().get(), POLLIN, 0};
-  constexpr int kNapMs = 10;
-  while (poll(&ended, 1, kNapMs) <= 0)
-    if (std::chrono::steady_clock::now() >= end) return false;
-  return true;
-}
-
 bool Background::kill() {
   released_ = true;
   process_.signal(SIGKILL);
-  return wait_for_end();
+  return wait_for_end(process_);
 }
 
 Background::~Background() {

@@ -19,9 +19,6 @@
 
 namespace amdgpu_criu {
 
-// How long a failed operation waits for its disk.
-inline constexpr std::chrono::milliseconds kPatienceForDisk{600};
-
 class Background {
  public:
   // What the process does besides its work.
@@ -83,7 +80,6 @@ class Background {
   class Child;
   Result<Report> read_report() const;
   Status receive() const;
-  bool wait_for_end() const;
   Status wait_until_ready() const;
 
   const char* verb_;

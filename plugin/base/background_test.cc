@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/ending_process.h"
 #include "restore/orphans.h"
 
 namespace amdgpu_criu {
@@ -23,11 +24,6 @@ using testing::HasSubstr;
 const Background::Role kRole = {"fills GPU memory"};
 
 bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
-
-bool has_ended(const Pidfd& process) {
-  pollfd ended{process.fd().get(), POLLIN, 0};
-  return poll(&ended, 1, 0) > 0;
-}
 
 TEST(Background, ReportsTheEndOfItsWork) {
   const Mapping shared =

@@ -102,12 +102,14 @@ class Pidfd {
   Pidfd() = default;
   // Not valid if there is no such process; errno has the reason.
   static Pidfd open(pid_t pid) {
-    return Pidfd(Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
+    return {Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))), pid};
   }
 
   bool valid() const { return fd_.valid(); }
   // Becomes readable when the process ends.
   const Fd& fd() const { return fd_; }
+  // Another process may have it when this one has ended.
+  pid_t pid() const { return pid_; }
 
   bool signal(int number) const {
     return syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0) == 0;
@@ -120,8 +122,9 @@ class Pidfd {
   }
 
  private:
-  explicit Pidfd(Fd fd) : fd_(std::move(fd)) {}
+  Pidfd(Fd fd, pid_t pid) : fd_(std::move(fd)), pid_(pid) {}
   Fd fd_;
+  pid_t pid_ = -1;
 };
 
 }  // namespace amdgpu_criu

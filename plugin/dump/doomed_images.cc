@@ -2,9 +2,7 @@
 #include "dump/doomed_images.h"
 
 #include <dirent.h>
-#include <poll.h>
 #include <signal.h>
-#include <time.h>
 
 #include <algorithm>
 #include <fstream>
@@ -12,16 +10,11 @@
 #include <sstream>
 #include <thread>
 
-#include "base/background.h"
+#include "base/ending_process.h"
 #include "image/set.h"
 
 namespace amdgpu_criu::dump {
 namespace {
-
-bool has_ended(const Pidfd& process) {
-  pollfd ended{process.fd().get(), POLLIN, 0};
-  return poll(&ended, 1, 0) != 0;
-}
 
 // True if SIGKILL was sent to it, or it has begun to exit.
 bool is_ending(pid_t pid) {
@@ -64,13 +57,7 @@ bool DoomedImages::end_writer() const {
   const Pidfd* writer = writer_;
   if (!writer) return true;
   writer->signal(SIGKILL);
-  constexpr std::chrono::milliseconds kNap{10};
-  const timespec nap{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kNap).count()};
-  for (auto left = kPatienceForDisk; !has_ended(*writer); left -= kNap) {
-    if (left.count() <= 0) return false;
-    nanosleep(&nap, nullptr);
-  }
-  return true;
+  return wait_for_end(*writer);
 }
 
 void DoomedImages::remove() const {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+// The end of a process that was killed, or told to end. Async-signal-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+
+#include "base/fd.h"
+
+namespace amdgpu_criu {
+
+bool has_ended(const Pidfd& process);
+
+// Looks whether a process is busy ending, rather than blocked by a disk or a GPU.
+class EndingProcess {
+ public:
+  explicit EndingProcess(pid_t pid);
+  // True if its state in /proc/PID/stat (threads, memory, CPU time) has changed since the last call,
+  // or it waits only for a processor.
+  bool is_busy();
+
+ private:
+  using Text = std::array<char, 512>;
+  Text path_{}, last_{};
+};
+
+// Waits for its end. False: it ends later, because it is blocked for 0.6 s, or busy for 10 s.
+bool wait_for_end(const Pidfd& process);
+
+}  // namespace amdgpu_criu

@@ -86,7 +86,7 @@ Status Faults::act(const Plan& plan, std::string_view name) {
       signal_process(plan.criu, SIGKILL);
       break;
     case Action::kTerminate:
-      signal_process(getpid(), SIGTERM);
+      signal_process(plan.criu, SIGTERM);
       break;
     case Action::kSleep:
       std::this_thread::sleep_for(kNap);

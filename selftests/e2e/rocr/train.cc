@@ -2,13 +2,15 @@
 // rocr_train: trains a small transformer through stock ROCr, and prints the loss of each step and
 // at its end a sum of all weights, to the bit. Its queue always has the next steps, so that a dump
 // meets waves. --gpus 2 trains on two GPUs, and --processes 2 in two processes with a GPU each,
-// which share a buffer. --steps decides how long it is.
+// which share a buffer. It ends after --steps, or soon after SIGTERM.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <new>
 #include <vector>
 
 #include "render/channel.h"
@@ -22,8 +24,37 @@ namespace {
 
 using amdgpu_criu::Fd;
 using amdgpu_criu::formatted;
+using amdgpu_criu::Mapping;
 using amdgpu_criu::Result;
 using amdgpu_criu::Status;
+
+// The number of steps of a run, which its processes share.
+class Length {
+ public:
+  static Result<Length> create(uint64_t wanted) {
+    Length length(TRY(Mapping::map(sizeof(std::atomic<uint32_t>), PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS)));
+    const uint64_t steps =
+        wanted ? std::min<uint64_t>(wanted, Transformer::kMaxSteps) : Transformer::kMaxSteps;
+    new (length.memory_.data()) std::atomic<uint32_t>(static_cast<uint32_t>(steps));
+    return length;
+  }
+
+  uint32_t steps() const { return number(); }
+  // queued: the steps that this process has queued. Another process has queued at most kAhead more,
+  // because each step needs the previous one of all members.
+  void end_soon(uint32_t queued) const {
+    if (queued + Transformer::kAhead < steps()) number() = queued + Transformer::kAhead;
+  }
+
+ private:
+  explicit Length(Mapping memory) : memory_(std::move(memory)) {}
+  std::atomic<uint32_t>& number() const {
+    return *std::launder(reinterpret_cast<std::atomic<uint32_t>*>(memory_.data()));
+  }
+
+  Mapping memory_;
+};
 
 // The members of a training run that are in this process.
 struct Training {
@@ -33,6 +64,7 @@ struct Training {
   uint32_t first = 0;  // the number of the first one
   unsigned timeout_ms = 0;
   pid_t other = 0;  // the process that has the other member
+  const Length* length = nullptr;
 };
 
 // The beginning of a line of a member, which is empty for the first member.
@@ -55,12 +87,13 @@ Status report_step(const Training& t, uint32_t step) {
   return {};
 }
 
-Status train(Training& t, uint32_t steps) {
-  for (uint32_t done = 0, queued = 0; done < steps; ++done) {
-    for (; queued < steps && queued < done + Transformer::kAhead; ++queued)
+Status train(Training& t) {
+  for (uint32_t done = 0, queued = 0; done < t.length->steps(); ++done) {
+    for (; queued < t.length->steps() && queued < done + Transformer::kAhead; ++queued)
       for (Transformer& member : t.members) TRY(member.queue_step(queued));
     TRY(report_step(t, done));
     if (take_verify_request()) give_verdict("verify", done + 1, {});
+    if (stop_requested()) t.length->end_soon(queued);
   }
   for (size_t i = 0; i < t.members.size(); ++i)
     say(formatted("{}weights {:#018x} of {}", prefix(t.first + i),
@@ -74,15 +107,13 @@ bool has_ended_well(pid_t process) {
          WEXITSTATUS(status) == kGood;
 }
 
-int run(Training& t, const Options& options) {
-  const auto steps = static_cast<uint32_t>(
-      options.steps ? std::min<uint64_t>(options.steps, Transformer::kMaxSteps)
-                    : Transformer::kMaxSteps);
-  const Status status = train(t, steps);
+int run(Training& t, const Options&) {
+  const Status status = train(t);
   std::vector<std::string> problems;
   if (!status.ok()) problems.push_back(status.error().message());
   if (t.other && !has_ended_well(t.other)) problems.push_back("the other process has failed");
-  return give_verdict(t.first ? "member 1 final" : "final", steps, problems) ? kGood : kDamaged;
+  const char* word = t.first ? "member 1 final" : "final";
+  return give_verdict(word, t.length->steps(), problems) ? kGood : kDamaged;
 }
 
 Result<Training> set_up(std::unique_ptr<Runtime> runtime, const Options& options) {
@@ -109,10 +140,11 @@ size_t bytes(const Training& t) {
 // --- Two processes
 
 // Becomes the process with the second member.
-int follow(const Options& options, Channel leader) {
+int follow(const Options& options, const Length& length, Channel leader) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Training t;
   t.first = 1;
+  t.length = &length;
   t.timeout_ms = options.timeout_s * 1000;
   const auto join = [&]() -> Status {
     const std::vector<Fd> dmabuf = TRY(leader.receive_fds(1));
@@ -130,7 +162,7 @@ int follow(const Options& options, Channel leader) {
 }
 
 // Runs the second member in another process, which is forked before the runtime starts.
-int lead(const Options& options) {
+int lead(const Options& options, const Length& length) {
   auto channels = Channel::pair();
   const pid_t other = channels.ok() ? fork() : -1;
   if (other < 0) {
@@ -143,13 +175,14 @@ int lead(const Options& options) {
   const auto drop = [](Channel end) { (void)end; };
   if (other == 0) {
     drop(std::move(follower));
-    _exit(follow(options, std::move(leader)));
+    _exit(follow(options, length, std::move(leader)));
   }
   drop(std::move(leader));
   return run_program(
       options, set_up,
       [&](Training& t) -> Status {
         t.other = other;
+        t.length = &length;
         std::vector<Fd> dmabuf;
         dmabuf.push_back(TRY(t.exchange->export_dmabuf()));
         TRY(follower.send_fds(dmabuf));
@@ -161,13 +194,23 @@ int lead(const Options& options) {
 }
 
 int main_with(Options options) {
+  const auto length = Length::create(options.steps);
+  if (!length.ok()) {
+    say("setup failed: " + length.error().message());
+    return kSetupFailed;
+  }
   if (options.processes > 1) {
     options.gpus = Transformer::kMembers;
-    return lead(options);
+    return lead(options, *length);
   }
   options.gpus = std::min(options.gpus, unsigned{Transformer::kMembers});
   return run_program(
-      options, set_up, [&](Training& t) { return add_members(t, options); }, bytes, run);
+      options, set_up,
+      [&](Training& t) {
+        t.length = &*length;
+        return add_members(t, options);
+      },
+      bytes, run);
 }
 
 }  // namespace

@@ -55,16 +55,22 @@ class WithoutSigchld {
   sigset_t child_, before_;
 };
 
-// Runs `body` in a process that is no child of this one. `body` does not return.
+// Runs `body` in a process that is no child of this one, and that this one watches: it could
+// otherwise end before its descriptor is open. `body` does not return.
 template <typename Body>
 Result<Pidfd> fork_grandchild(const Body& body) {
-  Pipe number = TRY(Pipe::create());
+  Pipe number = TRY(Pipe::create()), watched = TRY(Pipe::create());
   const WithoutSigchld guard;
   const pid_t between = fork_helper();
   if (between < 0) return Error::system("cannot make a process for the background");
   if (between == 0) {
     const pid_t pid = fork_helper();
-    if (pid == 0) body();
+    if (pid == 0) {
+      watched.write.reset();
+      char none;
+      (void)read_object(watched.read, none);  // until the caller closes its end or dies
+      body();
+    }
     (void)!write(number.write.get(), &pid, sizeof(pid));
     _exit(0);
   }

@@ -56,7 +56,7 @@ class HangingDisk {
 // waits for the network. Without an end, a wait for them would have none.
 class LateMemory {
  public:
-  explicit LateMemory(std::chrono::seconds end)
+  explicit LateMemory(std::chrono::milliseconds end)
       : file_(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC))) {
     uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
     uffdio_register range{.range = {reinterpret_cast<uintptr_t>(memory_.data()), memory_.size()},
@@ -65,7 +65,7 @@ class LateMemory {
     is_late_ = ioctl(file_.get(), UFFDIO_API, &api) == 0 &&
                ioctl(file_.get(), UFFDIO_REGISTER, &range) == 0;
     end_ = std::jthread([this, end](const std::stop_token& stop) {
-      for (auto left = std::chrono::milliseconds(end); left.count() > 0 && !stop.stop_requested();
+      for (auto left = end; left.count() > 0 && !stop.stop_requested();
            left -= std::chrono::milliseconds(10))
         usleep(10'000);
       file_.reset();
@@ -276,9 +276,12 @@ TEST_F(Interrupted, ASignalEndsAWaitForTheDiskForMetadata) {
 
 // Tasks are announced as restored then, but must not run without that memory.
 TEST_F(Interrupted, ARestoreDoesNotWaitForLateMemoryAfterItsDeadlineOrASignal) {
+  // The parts before the wait need less.
+  const std::chrono::milliseconds timeout = testing_support::patient(std::chrono::seconds(1));
   for (const int number : {0, SIGTERM}) {
     ASSERT_EQ(dump(), 0) << log();
-    if (number == 0) setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+    const std::string seconds = std::to_string(timeout / std::chrono::seconds(1));
+    if (number == 0) setenv("AMDGPU_CRIU_TIMEOUT", seconds.c_str(), 1);
     ASSERT_EQ(start(kStageRestore), 0) << log();
     unsetenv("AMDGPU_CRIU_TIMEOUT");
     const Fd render(restore_file(testing_support::kRenderId));
@@ -287,14 +290,14 @@ TEST_F(Interrupted, ARestoreDoesNotWaitForLateMemoryAfterItsDeadlineOrASignal) {
     images_.write("lazy-pages.socket", "");
     const auto begin = std::chrono::steady_clock::now();
     {
-      const LateMemory memory(std::chrono::seconds(8));
+      const LateMemory memory(8 * timeout);
       if (!memory.is_late()) GTEST_SKIP() << "this machine does not let the kernel wait for pages";
       const std::jthread user([number, criu = pthread_self()] {
         usleep(300 * 1000);
         if (number != 0) pthread_kill(criu, number);
       });
       EXPECT_EQ(resume(getpid()), number == 0 ? -ETIME : -EINTR) << log();
-      expect_prompt(begin + std::chrono::milliseconds(number == 0 ? 1000 : 300));
+      expect_prompt(begin + (number == 0 ? timeout : std::chrono::milliseconds(300)));
     }
     EXPECT_EQ(state_.resumed, 0) << "of the GPU's work";
     end(kStageRestore, -1);

@@ -13,6 +13,7 @@
 #include "foreign/images.h"
 #include "tests/criu_program.h"
 #include "tests/fake_stock.h"
+#include "tests/patience.h"
 
 namespace amdgpu_criu::foreign {
 namespace {
@@ -161,13 +162,14 @@ TEST_F(Foreign, OtherKindsOfFilesAreRefusedAtOnce) {
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
     const std::jthread other_end([path](const std::stop_token& stop) {
-      for (int i = 0; i < 500 && !stop.stop_requested(); i++) usleep(10'000);
+      for (int i = 0; i < 3000 && !stop.stop_requested(); i++) usleep(10'000);
       (void)Fd::open(path.c_str(), O_RDWR | O_NONBLOCK);
     });
     const auto before = std::chrono::steady_clock::now();
     EXPECT_THAT(problem(), HasSubstr(std::string(name) +
                                      " of CRIU's own amdgpu plugin: is not a regular file"));
-    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(3));
+    EXPECT_LT(std::chrono::steady_clock::now() - before,
+              testing_support::patient(std::chrono::seconds(3)));
     std::filesystem::remove(path);
     images_.write(name, bytes);
   }

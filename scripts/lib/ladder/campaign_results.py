@@ -27,7 +27,8 @@ CHIPS = ("MI210", "MI300X", "Navi 31")
 # run on the chip.
 STACKS: tuple[tuple[str, tuple[str | None, str | None, str | None]], ...] = (
     ("Driver and CRIU: kselftests, scenarios, igt", ("every-guest every-e2e", "asics-mi300x*", "asics-navi31*")),
-    ("ROCm: ROCr and HIP programs", ("hip waves", "waves-debugger-mi300x", "hip-navi31 waves-debugger-navi31")),
+    ("ROCm: ROCr and HIP programs", ("hip rocm-7.2 waves", "rocm-7.2-mi300x waves-debugger-mi300x",
+                                     "hip-navi31 rocm-7.2-navi31 waves-debugger-navi31")),
     ("llama.cpp by HIP, and its operations", ("llm ops", None, "llm-navi31 ops-navi31")),
     ("Vulkan by RADV, and llama.cpp by it", (None, None, "vulkan llm-vulkan ops-vulkan")),
     ("Servers and training", ("serve train", None, "")),

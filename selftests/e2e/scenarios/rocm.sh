@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Programs of Debian's HIP runtime, in the guest image that scripts/rocm makes.
+# Programs of Debian's HIP runtime, in a guest image that scripts/rocm makes: HIP names it.
 
 # A persistent kernel runs from the beginning to the end, for a minute at least, so that every dump
 # has its waves.
@@ -9,7 +9,7 @@ scenario_hip() {
   STEPS_WANTED=3
   need_gpus 2
   need_plugin
-  start "$PAYLOAD/rocm/bin/hip_programs"
+  start "$PAYLOAD/${HIP:-rocm}/bin/hip_programs"
   first_steps 2
   all_memory_is_right "before the dump"
   describe_workload

@@ -49,7 +49,7 @@ waves_are_saved() { # waves_are_saved IMAGES: prints how many
   [ "$(grep -c '^queue' <<<"$text")" -eq "$(xccs_with_waves)" ] || fail "not all XCCs have waves in $1"
 }
 
-# The long kernel has four work-groups, which the XCCs of a GPU share.
+# The kernels have four work-groups, which the XCCs of a GPU share.
 xccs_with_waves() {
   local xccs
   xccs=$(sed -n 's/^num_xcc //p' /sys/class/kfd/kfd/topology/nodes/*/properties | sort -n | tail -n 1)

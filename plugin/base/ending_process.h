@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The end of a process that was killed, or told to end. Async-signal-safe.
+// The end of a process that was killed, or is released. Async-signal-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +16,8 @@ bool has_ended(const Pidfd& process);
 class EndingProcess {
  public:
   explicit EndingProcess(pid_t pid);
-  // True if its state in /proc/PID/stat (threads, memory, CPU time) has changed since the last call,
-  // or it waits only for a processor.
+  // True if its state in /proc/PID/stat (threads, memory, CPU time) has changed since the last
+  // call, or it waits only for a processor.
   bool is_busy();
 
  private:

@@ -221,7 +221,7 @@ class Bench {
       for (uint64_t at; (at = next.fetch_add(kPiece)) < bytes();) {
         const iovec part{buffer.data(), std::min(kPiece, bytes() - at)};
         const pipeline::IoRequest request{file.get(), write, at, {part}, nullptr};
-        failed = failed | (transfer(request, &part, 1) != static_cast<ssize_t>(part.iov_len));
+        if (transfer(request, &part, 1) != static_cast<ssize_t>(part.iov_len)) failed = true;
       }
     };
     std::vector<std::jthread> threads;

@@ -84,13 +84,16 @@ TEST_F(Containers, ANodeThatTheContainerLacksIsOpenedAsItIsOutside) {
 TEST_F(Containers, ANodeThatTheContainerLacksIsMadeThere) {
   ASSERT_EQ(start(kStageRestore), 0) << log();
   show({{"renderD128", "/dev/null"}});
-  (void)restored();
+  const Fd file(restore_file(1));
   struct stat like, made;
   ASSERT_EQ(stat("/dev/null", &like), 0);
   if (stat((dri_directory_ + "/renderD5").c_str(), &made) == 0) {
     EXPECT_TRUE(S_ISCHR(made.st_mode));
     EXPECT_EQ(made.st_rdev, number_of(kRenderPath));
     EXPECT_EQ(made.st_mode, like.st_mode);
+    // A file of another mount could not be dumped again.
+    EXPECT_EQ(std::filesystem::read_symlink(formatted("/proc/self/fd/{}", file.get())),
+              std::filesystem::canonical(dri_directory_) / "renderD5");
   } else {
     EXPECT_THAT(log(), HasSubstr("Operation not permitted: the container has no name for"));
   }

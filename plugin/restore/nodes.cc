@@ -47,12 +47,15 @@ Result<Fd> Nodes::open_kfd() const {
 }
 
 Result<Fd> Nodes::open_render(unsigned minor) const {
-  auto file = open(host_->render_directory(), render_directory_,
-                   [&](const Fd& directory) { return host_->open_render(minor, directory); });
+  const auto open_in = [&](const Fd& directory) { return host_->open_render(minor, directory); };
   const auto own = host_->render_directory();
-  if (file.ok() && render_directory_ && own.ok() && !host_->has_render(minor, *own))
-    make_render(minor);
-  return file;
+  const bool lacks = own.ok() && !host_->has_render(minor, *own);
+  auto outside = open(host_->render_directory(), render_directory_, open_in);
+  if (!outside.ok() || !lacks || !render_directory_) return outside;
+  if (!host_->has_render(minor, *own)) make_render(minor);
+  // CRIU dumps mappings of a file only if the container has its mount.
+  auto inside = open_in(*own);
+  return inside.ok() ? std::move(inside) : std::move(outside);
 }
 
 bool Nodes::has_render(unsigned minor) const {

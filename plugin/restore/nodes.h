@@ -2,8 +2,9 @@
 // Opens device nodes of GPUs in a restored task.
 //
 // The task may be in a container, whose /dev is restored from the images, with the numbers of the
-// dumped machine. If it lacks a node, the task opens the node of this machine, and makes it in the
-// container; the device cgroup of the container decides whether it may open it.
+// dumped machine. If it lacks a node, the task makes it there, because only a file of the
+// container's own mounts can be dumped again, or else opens that of this machine. The device cgroup
+// of the container decides whether it may open either.
 #pragma once
 
 #include <memory>

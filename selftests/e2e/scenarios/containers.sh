@@ -128,7 +128,7 @@ opens_gpu_again() {
 }
 
 # bundle_moves PROGRAM OPTIONS...: a restore into a container that has the other GPU. Its /dev is
-# restored with the node of the first one, and gets the node of the other one.
+# restored with the node of the first one, and gets the node of the other one, from which it is dumped again.
 bundle_moves() {
   need_two_nodes
   start_bundle $FIRST_MINOR "$@"
@@ -140,7 +140,10 @@ bundle_moves() {
   sees_one_gpu $SECOND_MINOR "renderD$FIRST_MINOR renderD$SECOND_MINOR"
   has_open_only $SECOND_MINOR
   opens_gpu_again $SECOND_MINOR
-  ends_well "after the restore"
+  dump_container again "$DIR/again"
+  restore_container twice "$DIR/again"
+  has_open_only $SECOND_MINOR
+  ends_well "after the second restore"
 }
 
 scenario_container_moved_runc() { bundle_moves gpu_chain; }

@@ -74,6 +74,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "slurm": ("slurm_preempted", "slurm_refused", "slurm_node_lost"),
     # podman_arrives runs this on node 1.
     "node1": ("podman_leaves",),
+    # The campaign `killed` runs these.
+    "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.
@@ -203,6 +205,8 @@ def limit(name: str, environment: Mapping[str, str]) -> int:
         seconds = 100000 if whole else 600
     elif name.startswith("faults_"):
         seconds = 7200 if whole else 900
+    elif name in GROUPS["killed"]:
+        seconds = 14400
     elif name == "contents_damaged":
         seconds = 36000 if whole else 600
     elif name in GROUPS["rocm"] + GROUPS["vulkan_ops"]:

@@ -37,10 +37,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "contents": (
         "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_encrypted",
         "contents_incremental", "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
-        "contents_disk_hangs", "contents_damaged"),
+        "contents_disk_hangs", "contents_damaged", "images_on_overlay"),
     "containers": (
         "container_runc", "container_paused", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
-        "container_podman", "container_moved_runc", "container_moved_crun"),
+        "container_podman", "container_moved_runc", "container_moved_crun", "container_privileges",
+        "container_pre_dump"),
     "parallel": (
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
         "parallel_namespaces", "replicas", "neighbour_pids"),
@@ -75,7 +76,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # podman_arrives runs this on node 1.
     "node1": ("podman_leaves",),
     # The campaign `killed` runs these.
-    "killed": ("killed_runc", "killed_crun", "killed_podman"),
+    "killed": ("killed_runc", "killed_crun", "killed_podman", "container_privileges_least"),
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.
@@ -121,9 +122,10 @@ TURNS: tuple[tuple[str, ...], ...] = (
      "tree_criu_4_3", "soak"),
     ("contents_bounded", "contents_elsewhere", "contents_compressed", "contents_encrypted",
      "contents_overlap", "contents_disk_fails", "contents_disk_hangs", "contents_pre_dump",
-     "contents_page_server", "contents_incremental"),
+     "contents_page_server", "contents_incremental", "images_on_overlay"),
     ("container_runc", "container_paused", "container_moved_runc", "container_moved_crun",
-     "container_users_runc", "container_criu_4_3", "container_podman"),
+     "container_users_runc", "container_criu_4_3", "container_podman", "container_privileges",
+     "container_pre_dump"),
     ("parallel_off", "parallel_namespaces", "replicas", "neighbour_pids", "parallel_criu_4_1_1",
      "parallel_criu_4_3"),
     ("snapshot", "snapshot_replicas", "snapshot_stream", "faults_dump", "faults_restore",

@@ -60,9 +60,9 @@ write_bundle() {
   mkdir -p "$BUNDLE"
   make_root "$BUNDLE/rootfs"
   cat >"$BUNDLE/config.json" <<END
-{ "ociVersion": "1.0.2", "hostname": "container", "root": {"path": "rootfs"}, ${ANNOTATIONS-}
-  "process": { "terminal": false, "user": {"uid": 0, "gid": 0}, "cwd": "/",
-    "env": ["PATH=/usr/bin"], "args": ["sh", "-c", "$2"], "noNewPrivileges": true },
+{ "ociVersion": "1.0.2", "hostname": "container", "root": {"path": "rootfs"${ROOT_OPTIONS-}}, ${ANNOTATIONS-}
+  "process": { "terminal": false, "user": {"uid": ${USER_INSIDE:-0}, "gid": ${USER_INSIDE:-0}}, "cwd": "/",
+    "env": ["PATH=/usr/bin"], "args": ["sh", "-c", "$2"], ${CAPABILITIES-} "noNewPrivileges": true },
   "mounts": [
     {"destination": "/proc", "type": "proc", "source": "proc"},
     {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
@@ -73,7 +73,7 @@ write_bundle() {
   "linux": {
     "namespaces": [{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
       {"type": "network"}, {"type": "cgroup"}${USER_NAMESPACE-}],
-    ${USER_MAPPINGS-}
+    ${USER_MAPPINGS-} ${SECCOMP-}
     "devices": [{"path": "$kfd", $(device_json $kfd), "fileMode": 438},
       {"path": "$render", $(device_json "$render"), "fileMode": 438}],
     "resources": {"devices": [{"allow": false, "access": "rwm"},
@@ -82,7 +82,12 @@ write_bundle() {
 END
 }
 
-bundle_runtime() { "$BUNDLE_RUNTIME" --root /run/bundles "$@"; }
+# RUNTIME_CAPS: the only capabilities of the runtime and of criu
+bundle_runtime() {
+  local with=()
+  [ -z "${RUNTIME_CAPS-}" ] || with=(timeout --foreground $((${RUNTIME_SECONDS:-60} * PATIENCE)) setpriv --bounding-set "-all,+${RUNTIME_CAPS// /,+}")
+  "${with[@]}" "$BUNDLE_RUNTIME" --root /run/bundles "$@"
+}
 
 bundle_pid() { # a restored process has another number outside
   PID=$(bundle_runtime state "$CONTAINER" | sed -n 's/^ *"pid": \([0-9]*\).*/\1/p')
@@ -114,10 +119,10 @@ start_bundle() {
 
 in_bundle() { bundle_runtime exec "$CONTAINER" "$@"; }
 
-bundle_checkpoint() { # bundle_checkpoint WHAT IMAGES
+bundle_checkpoint() { # bundle_checkpoint WHAT IMAGES OPTION...
   local status
   mkdir -p "$2" "$DIR/work" # runc makes them, crun does not
-  bundle_runtime checkpoint --image-path "$2" --work-path "$DIR/work" "$CONTAINER"
+  bundle_runtime checkpoint --image-path "$2" --work-path "$DIR/work" "${@:3}" "$CONTAINER"
   status=$?
   mv "$DIR/work/dump.log" "$DIR/criu-$1.log"
   return $status

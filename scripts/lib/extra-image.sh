@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# For scripts that make another guest image than the lab's, in steps: scripts/rocm, scripts/slurm and
-# scripts/vulkan. The caller sets EXTRA, the directory, and calls enter_namespace first.
+# For scripts that make another guest image than the lab's, in steps: scripts/pods, scripts/rocm,
+# scripts/slurm and scripts/vulkan. The caller sets EXTRA, the directory, and calls enter_namespace first.
 
 # step NAME "what it makes" [VALUE]...: runs step_NAME unless a stamp has the same hash of the function's
 # text and of the values.

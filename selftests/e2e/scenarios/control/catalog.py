@@ -77,6 +77,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "node1": ("podman_leaves",),
     # The campaign `killed` runs these.
     "killed": ("killed_runc", "killed_crun", "killed_podman", "container_privileges_least"),
+    # With the image that scripts/pods makes.
+    "pods": ("pod_cdi", "pod_devices", "pod_crun"),
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Pods of Debian's containerd 2.1, by the calls that a kubelet makes: `cri` is the client. containerd freezes the
+# container, dumps it, and writes an archive with the images, the changed files and the description; it
+# restores when a container is created whose image is the path of such an archive.
+
+POD_IMAGE=localhost:5000/empty:1
+CDI_SPECS=/etc/cdi
+
+cri() { "$PAYLOAD/e2e/cri" "$@" 2>>"$DIR/cri.log"; }
+
+# An image with busybox: /usr of the guest is mounted over it, except in the pod's own container.
+make_pod_image() {
+  local file
+  make_root "$DIR/empty"
+  mkdir -p "$DIR/empty/usr/bin"
+  cp "$(command -v busybox)" "$DIR/empty/usr/bin/"
+  for file in $(ldd "$(command -v busybox)" | grep -o '/[^ ]*' | sed 's,^/usr,,'); do
+    mkdir -p "$DIR/empty/usr${file%/*}"
+    cp -L "$file" "$DIR/empty/usr$file"
+  done
+}
+
+# containerd restores with the option -no-subreaper, which crun 1.28 does not have.
+write_runtime() {
+  if [ "$BUNDLE_RUNTIME" != crun ]; then
+    ln -s "$(command -v "$BUNDLE_RUNTIME")" "$DIR/runtime"
+    return
+  fi
+  cat >"$DIR/runtime" <<END
+#!/bin/bash
+for word; do
+  [ "\$word" = -no-subreaper ] || words+=("\$word")
+done
+exec "$(command -v "$BUNDLE_RUNTIME")" "\${words[@]}"
+END
+  chmod +x "$DIR/runtime"
+}
+
+write_containerd_config() {
+  cat <<END
+version = 3
+root = "$SCRATCH/containerd"
+state = "/run/containerd"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = "$POD_IMAGE"
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = "$DIR/registries"
+[plugins.'io.containerd.cri.v1.runtime']
+cdi_spec_dirs = ["$CDI_SPECS"]
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+BinaryName = "$DIR/runtime"
+END
+}
+
+# A device of CDI for each GPU, gpu0 and gpu1, as a device plugin names them.
+write_cdi() {
+  mkdir -p $CDI_SPECS
+  python3 -c '
+import json, sys
+nodes = lambda minor: [{"path": "/dev/kfd"}, {"path": f"/dev/dri/renderD{minor}"}]
+print(json.dumps({"cdiVersion": "0.6.0", "kind": "amd.com/gpu", "devices": [
+    {"name": f"gpu{i}", "containerEdits": {"deviceNodes": nodes(minor)}}
+    for i, minor in enumerate(sys.argv[1:])]}))' $FIRST_MINOR $SECOND_MINOR >$CDI_SPECS/amd.json
+}
+
+is_cri_up() { cri version >"$DIR/version"; }
+is_registry_up() { [ "$(cri pull $POD_IMAGE)" ]; }
+
+need_pods() {
+  need_two_nodes
+  [ -x /usr/bin/containerd ] && [ -d /usr/lib/python3/dist-packages/cri ] ||
+    fail "there is no containerd: selftests/vm/run --image pods"
+  prepare_engines
+  ENGINE=pod
+  ip link set lo up
+  make_pod_image
+  write_cdi
+  "$PAYLOAD/e2e/registry" "$DIR/empty" /usr/bin/busybox sleep 1000000 >"$DIR/registry.log" 2>&1 &
+  PIDS+=($!)
+  write_runtime
+  write_containerd_config >"$DIR/containerd.toml"
+  mkdir -p "$SCRATCH/tmp" "$DIR/registries/localhost:5000"
+  printf '[host."http://localhost:5000"]\n' >"$DIR/registries/localhost:5000/hosts.toml"
+  TMPDIR=$SCRATCH/tmp containerd --config "$DIR/containerd.toml" >"$DIR/containerd.log" 2>&1 &
+  CONTAINERD=$!
+  CLEANERS=(remove_pods "${CLEANERS[@]}")
+  wait_until 90 is_cri_up || fail "containerd does not answer"
+  cat "$DIR/version"
+  wait_until 60 is_registry_up || fail "containerd does not pull the image"
+}
+
+remove_pods() {
+  local mount
+  [ -z "${POD-}" ] || cri remove "$POD" >/dev/null
+  kill "$CONTAINERD" 2>/dev/null && wait_gone "$CONTAINERD" 10
+  pkill -KILL -f '^/usr/bin/containerd-shim' || true
+  awk '{ print $2 }' /proc/mounts | grep -E '^(/run/containerd|/var/lib/containerd)' | sort -r | while read -r mount; do
+    umount -l "$mount"
+  done
+  rm -rf "$SCRATCH/containerd" "$SCRATCH/tmp" $CDI_SPECS
+}
+
+# container_json IMAGE GPU COMMAND: a container that CDI gives the GPU, or with DEVICE_LIST=yes, the list of devices
+container_json() {
+  python3 - "$@" "$PAYLOAD" "${DEVICE_LIST-}" "$FIRST_MINOR" <<'END'
+import json, sys
+image, gpu, command, payload, listed, first = sys.argv[1:]
+config = {"metadata": {"name": "workload"}, "image": {"image": image}, "command": ["sh", "-c", command],
+          "log_path": "workload.out", "linux": {"security_context": {
+              "namespace_options": {"network": "NODE", "pid": "CONTAINER"}}},
+          "mounts": [{"container_path": path, "host_path": path, "readonly": True} for path in ("/usr", payload)]}
+nodes = ["/dev/kfd", f"/dev/dri/renderD{int(first) + int(gpu)}"]
+if listed:
+    config["devices"] = [{"container_path": node, "host_path": node, "permissions": "rw"} for node in nodes]
+else:
+    config["CDI_devices"] = [{"name": f"amd.com/gpu=gpu{gpu}"}]
+print(json.dumps(config))
+END
+}
+
+# pod_start NAME IMAGE GPU COMMAND: sets POD, POD_CONTAINER, LOG and PID
+pod_start() {
+  POD=$(cri pod "$1" "$DIR") || fail "no pod $1: $(tail -n 2 "$DIR/cri.log")"
+  POD_CONTAINER=$(cri create "$POD" "$(container_json "${@:2}")") ||
+    fail "no container in pod $1: $(tail -n 2 "$DIR/cri.log")"
+  LOG=/run/containerd/io.containerd.runtime.v2.task/k8s.io/$POD_CONTAINER/rootfs/tmp/workload.log
+  cri start "$POD_CONTAINER" || fail "the container of pod $1 does not start: $(tail -n 2 "$DIR/cri.log")"
+  read -r _ PID < <(cri status "$POD_CONTAINER")
+  PIDS+=("$PID")
+}
+
+in_pod() { "$PAYLOAD/e2e/cri" exec "$POD_CONTAINER" "$@"; }
+
+pod_opens_gpu_again() {
+  local output
+  output=$(in_pod "$PAYLOAD/bin/gpu_chain" --steps 3 2>&1) || fail "a second program: $output"
+  [[ $output == *"step 3 "* ]] || fail "a second program does no steps: $output"
+}
+
+# pod_checkpoint ARCHIVE WHAT: the shim keeps CRIU's log of one that fails
+pod_checkpoint() {
+  cri checkpoint "$POD_CONTAINER" "$1" && return
+  cp "${LOG%/rootfs/*}/criu-dump.log" "$DIR/criu-failed.log"
+  fail "no $2: $(tail -n 2 "$DIR/cri.log")"
+}
+
+# pod_moves: a pod with the first GPU is checkpointed, continues, ends, and is restored in another pod with the
+# second one
+pod_moves() {
+  local steps command="exec $PAYLOAD/bin/gpu_chain </dev/null >>/tmp/workload.log 2>&1"
+  need_pods
+  pod_start first $POD_IMAGE 0 "$command"
+  wait_until 120 log_is_there || fail "the workload has no output"
+  wait_until 120 started || fail "the workload is not ready"
+  sees_one_gpu $FIRST_MINOR
+  first_steps "$BEFORE_DUMP"
+  pod_checkpoint "$DIR/archive.tar" checkpoint
+  STEP_BEFORE=$(last_step)
+  goes_on "$STEP_BEFORE" "after the checkpoint"
+  tar -xOf "$DIR/archive.tar" dump.log >"$DIR/criu-dump.log" 2>/dev/null
+  echo "checkpoint: $(stat -c %s "$DIR/archive.tar") bytes, the pod goes on"
+  cri remove "$POD" || fail "the first pod stays"
+  wait_gone "$PID" 20 || fail "the first workload is still there"
+  pod_start second "$DIR/archive.tar" 1 "$command"
+  steps=$(last_step)
+  goes_on "$steps" "in the second pod"
+  all_memory_is_right "in the second pod"
+  steps_are_unbroken
+  has_open_only $SECOND_MINOR
+  sees_one_gpu $SECOND_MINOR "renderD$FIRST_MINOR renderD$SECOND_MINOR"
+  pod_opens_gpu_again
+  echo "restored with another GPU, at step $steps; a second program uses it"
+  pod_checkpoint "$DIR/again.tar" "second checkpoint"
+  goes_on "$(last_step)" "after a second checkpoint"
+  ends_well "in the second pod"
+}
+
+scenario_pod_cdi() { pod_moves; }
+scenario_pod_devices() {
+  DEVICE_LIST=yes
+  pod_moves
+}
+scenario_pod_crun() {
+  BUNDLE_RUNTIME=crun
+  pod_moves
+}

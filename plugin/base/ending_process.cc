@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "base/ending_process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <string_view>
@@ -20,6 +23,35 @@ constexpr std::chrono::milliseconds kLongest{10'000};
 
 char* append(char* at, std::string_view text) { return std::ranges::copy(text, at).out; }
 
+// An empty text: it cannot be read.
+template <size_t kSize>
+std::string_view read_text(int directory, const char* name, std::array<char, kSize>& text) {
+  const Fd file(openat(directory, name, O_RDONLY | O_CLOEXEC));
+  const ssize_t size = file.valid() ? read(file.get(), text.data(), text.size()) : 0;
+  return {text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+// stat: as in /proc/PID/stat
+bool is_runnable(std::string_view stat) {
+  const size_t name_ends = stat.rfind(") ");
+  return name_ends != stat.npos && stat.substr(name_ends).starts_with(") R");
+}
+
+bool has_runnable_thread(int process) {
+  const Fd tasks(openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  alignas(dirent64) char entries[1024];
+  for (long size; (size = syscall(SYS_getdents64, tasks.get(), entries, sizeof(entries))) > 0;)
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+      at += entry->d_reclen;
+      std::array<char, 64> name{};
+      append(append(name.data(), std::string_view(entry->d_name).substr(0, 16)), "/stat");
+      std::array<char, 512> stat;
+      if (is_runnable(read_text(tasks.get(), name.data(), stat))) return true;
+    }
+  return false;
+}
+
 bool ends_within(const Pidfd& process, std::chrono::milliseconds patience) {
   pollfd ended{process.fd().get(), POLLIN, 0};
   return poll(&ended, 1, static_cast<int>(patience.count())) > 0;
@@ -30,21 +62,17 @@ bool ends_within(const Pidfd& process, std::chrono::milliseconds patience) {
 bool has_ended(const Pidfd& process) { return ends_within(process, {}); }
 
 EndingProcess::EndingProcess(pid_t pid) {
-  char* at = append(path_.data(), "/proc/");
-  at = std::to_chars(at, at + 16, pid).ptr;
-  append(at, "/stat");
+  char* const at = append(directory_.data(), "/proc/");
+  std::to_chars(at, at + 16, pid);
 }
 
 bool EndingProcess::is_busy() {
+  const Fd process(open(directory_.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   Text now{};
-  const Fd file(open(path_.data(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid() || read(file.get(), now.data(), now.size() - 1) <= 0) return false;
-  const std::string_view text(now.data());
-  const size_t name_ends = text.rfind(") ");
-  const bool runs = name_ends != text.npos && text.substr(name_ends).starts_with(") R");
+  if (!process.valid() || read_text(process.get(), "stat", now).empty()) return false;
   const bool changed = now != last_;
   last_ = now;
-  return runs || changed;
+  return changed || has_runnable_thread(process.get());
 }
 
 bool wait_for_end(const Pidfd& process) {

@@ -17,12 +17,12 @@ class EndingProcess {
  public:
   explicit EndingProcess(pid_t pid);
   // True if its state in /proc/PID/stat (threads, memory, CPU time) has changed since the last
-  // call, or it waits only for a processor.
+  // call, or one of its threads waits only for a processor.
   bool is_busy();
 
  private:
   using Text = std::array<char, 512>;
-  Text path_{}, last_{};
+  Text directory_{}, last_{};
 };
 
 // Waits for its end. False: it ends later, because it is blocked for 0.6 s, or busy for 10 s.

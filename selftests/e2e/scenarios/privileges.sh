@@ -58,42 +58,6 @@ scenario_container_privileges() {
   ends_well "after the restore"
 }
 
-# works_without CAPABILITY: takes it away if a checkpoint and a restore work without it; the container runs in any case
-works_without() {
-  local size before=$RUNTIME_CAPS
-  echo "without $1"
-  RUNTIME_CAPS=$(printf '%s\n' $before | grep -vx "$1" | paste -sd' ')
-  rm -rf "$DIR/images"
-  if bundle_checkpoint without "$DIR/images" >>"$DIR/engine.log" 2>&1 && wait_gone "$PID" 20; then
-    size=$(stat -c %s "$LOG")
-    bundle_restore without "$DIR/images" && bundle_pid && goes_on "$(last_step)" "without $1" && return
-    echo "no restore without $1"
-    RUNTIME_CAPS=
-    bundle_runtime delete -f "$CONTAINER" 2>/dev/null
-    truncate -s "$size" "$LOG"
-    bundle_restore with "$DIR/images" || fail "no restore with all capabilities"
-    bundle_pid
-  fi
-  RUNTIME_CAPS=$before
-  return 1
-}
-
-# The list is the smallest: of all capabilities, each that can be missing is taken away.
-scenario_container_privileges_least() {
-  local cap needed=()
-  STEPS_WANTED=3 RUNTIME_SECONDS=8 # some hang without a capability
-  start_poor
-  RUNTIME_CAPS=$(setpriv --list-caps | grep -v '^cap_' | paste -sd' ')
-  for cap in $RUNTIME_CAPS; do
-    works_without "$cap" || needed+=("$cap")
-  done
-  is_poor "at the end"
-  ends_well "at the end"
-  echo "needed: ${needed[*]}"
-  [ "$(printf '%s\n' "${needed[@]}" | sort)" = "$(printf '%s\n' $HELPER_CAPS | sort)" ] ||
-    fail "needed are ${needed[*]}, documented are $(echo $HELPER_CAPS)"
-}
-
 # Two rounds of runc's pre-copy, and then the checkpoint
 scenario_container_pre_dump() {
   need_two_nodes

@@ -76,7 +76,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # podman_arrives runs this on node 1.
     "node1": ("podman_leaves",),
     # The campaign `killed` runs these.
-    "killed": ("killed_runc", "killed_crun", "killed_podman", "container_privileges_least"),
+    "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With the image that scripts/pods makes.
     "pods": ("pod_cdi", "pod_devices", "pod_crun"),
     # With one GPU.

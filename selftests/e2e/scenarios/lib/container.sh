@@ -85,7 +85,7 @@ END
 # RUNTIME_CAPS: the only capabilities of the runtime and of criu
 bundle_runtime() {
   local with=()
-  [ -z "${RUNTIME_CAPS-}" ] || with=(timeout --foreground $((${RUNTIME_SECONDS:-60} * PATIENCE)) setpriv --bounding-set "-all,+${RUNTIME_CAPS// /,+}")
+  [ -z "${RUNTIME_CAPS-}" ] || with=(setpriv --bounding-set "-all,+${RUNTIME_CAPS// /,+}")
   "${with[@]}" "$BUNDLE_RUNTIME" --root /run/bundles "$@"
 }
 

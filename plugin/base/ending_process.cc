@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "base/ending_process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include <charconv>
 #include <chrono>
 #include <string_view>
+
+#include "base/entries.h"
 
 namespace amdgpu_criu {
 namespace {
@@ -39,17 +39,15 @@ bool is_runnable(std::string_view stat) {
 
 bool has_runnable_thread(int process) {
   const Fd tasks(openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  alignas(dirent64) char entries[1024];
-  for (long size; (size = syscall(SYS_getdents64, tasks.get(), entries, sizeof(entries))) > 0;)
-    for (long at = 0; at < size;) {
-      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
-      at += entry->d_reclen;
-      std::array<char, 64> name{};
-      append(append(name.data(), std::string_view(entry->d_name).substr(0, 16)), "/stat");
-      std::array<char, 512> stat;
-      if (is_runnable(read_text(tasks.get(), name.data(), stat))) return true;
-    }
-  return false;
+  bool found = false;
+  for_each_entry(tasks.get(), [&](std::string_view thread) {
+    std::array<char, 64> name{};
+    append(append(name.data(), thread.substr(0, 16)), "/stat");
+    std::array<char, 512> stat;
+    found = is_runnable(read_text(tasks.get(), name.data(), stat));
+    return !found;
+  });
+  return found;
 }
 
 bool ends_within(const Pidfd& process, std::chrono::milliseconds patience) {
@@ -68,7 +66,7 @@ EndingProcess::EndingProcess(pid_t pid) {
 
 bool EndingProcess::is_busy() {
   const Fd process(open(directory_.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  Text now{};
+  decltype(last_) now{};
   if (!process.valid() || read_text(process.get(), "stat", now).empty()) return false;
   const bool changed = now != last_;
   last_ = now;

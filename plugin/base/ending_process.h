@@ -21,8 +21,8 @@ class EndingProcess {
   bool is_busy();
 
  private:
-  using Text = std::array<char, 512>;
-  Text directory_{}, last_{};
+  std::array<char, 32> directory_{};
+  std::array<char, 512> last_{};
 };
 
 // Waits for its end. False: it ends later, because it is blocked for 0.6 s, or busy for 10 s.

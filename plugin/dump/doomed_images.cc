@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "dump/doomed_images.h"
 
-#include <dirent.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "base/ending_process.h"
+#include "base/entries.h"
 #include "image/set.h"
 
 namespace amdgpu_criu::dump {
@@ -64,17 +64,10 @@ void DoomedImages::remove() const {
   if (!end_writer()) return;
   for (const Process& one : processes_)
     if (has_ended(one.process)) return;
-  alignas(dirent64) char buffer[4096];
-  (void)lseek(directory_.get(), 0, SEEK_SET);
-  for (;;) {
-    const long size = syscall(SYS_getdents64, directory_.get(), buffer, sizeof(buffer));
-    if (size <= 0) return;
-    for (long at = 0; at < size;) {
-      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
-      if (image::kind_of(entry->d_name)) (void)unlinkat(directory_.get(), entry->d_name, 0);
-      at += entry->d_reclen;
-    }
-  }
+  for_each_entry(directory_.get(), [this](const char* name) {
+    if (image::kind_of(name)) (void)unlinkat(directory_.get(), name, 0);
+    return true;
+  });
 }
 
 }  // namespace amdgpu_criu::dump

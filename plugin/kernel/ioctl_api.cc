@@ -43,6 +43,8 @@ const char* name_of(amdgpu_criu_op op) {
       return "EXPORTED";
     case AMDGPU_CRIU_OP_OUTSIDE:
       return "OUTSIDE";
+    case AMDGPU_CRIU_OP_EVICT:
+      return "EVICT";
   }
   return "?";
 }

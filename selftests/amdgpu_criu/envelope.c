@@ -33,6 +33,7 @@ ADD(envelope, kfd_unpause, KFD, UNPAUSE);
 ADD(envelope, kfd_restore, KFD, RESTORE);
 ADD(envelope, kfd_resume, KFD, RESUME);
 ADD(envelope, kfd_dmabuf, KFD, DMABUF);
+ADD(envelope, kfd_evict, KFD, EVICT);
 ADD(envelope, render_query, RENDER, QUERY);
 ADD(envelope, render_session, RENDER, SESSION);
 ADD(envelope, render_process_info, RENDER, PROCESS_INFO);
@@ -41,6 +42,7 @@ ADD(envelope, render_unpause, RENDER, UNPAUSE);
 ADD(envelope, render_restore, RENDER, RESTORE);
 ADD(envelope, render_resume, RENDER, RESUME);
 ADD(envelope, render_dmabuf, RENDER, DMABUF);
+ADD(envelope, render_evict, RENDER, EVICT);
 
 FIXTURE_SETUP(envelope)
 {
@@ -185,6 +187,7 @@ ADD(carried, kfd_unpause, KFD, UNPAUSE);
 ADD(carried, kfd_restore, KFD, RESTORE);
 ADD(carried, kfd_resume, KFD, RESUME);
 ADD(carried, kfd_dmabuf, KFD, DMABUF);
+ADD(carried, kfd_evict, KFD, EVICT);
 ADD(carried, render_query, RENDER, QUERY);
 ADD(carried, render_session, RENDER, SESSION);
 ADD(carried, render_process_info, RENDER, PROCESS_INFO);
@@ -193,6 +196,7 @@ ADD(carried, render_unpause, RENDER, UNPAUSE);
 ADD(carried, render_restore, RENDER, RESTORE);
 ADD(carried, render_resume, RENDER, RESUME);
 ADD(carried, render_dmabuf, RENDER, DMABUF);
+ADD(carried, render_evict, RENDER, EVICT);
 
 FIXTURE_SETUP(carried)
 {
@@ -254,12 +258,14 @@ ADD_SCOPED(kfd_unpause, KFD, UNPAUSE, -EBADFD);
 ADD_SCOPED(kfd_restore, KFD, RESTORE, -EBADFD);
 ADD_SCOPED(kfd_resume, KFD, RESUME, -EBADFD);
 ADD_SCOPED(kfd_dmabuf, KFD, DMABUF, -ENOENT);
+ADD_SCOPED(kfd_evict, KFD, EVICT, -EBADFD);
 ADD_SCOPED(render_process_info, RENDER, PROCESS_INFO, -EBADFD);
 ADD_SCOPED(render_checkpoint, RENDER, CHECKPOINT, -EBADFD);
 ADD_SCOPED(render_unpause, RENDER, UNPAUSE, -EBADFD);
 ADD_SCOPED(render_restore, RENDER, RESTORE, -EBADFD);
 ADD_SCOPED(render_resume, RENDER, RESUME, -EBADFD);
 ADD_SCOPED(render_dmabuf, RENDER, DMABUF, -ENOENT);
+ADD_SCOPED(render_evict, RENDER, EVICT, -EBADFD);
 
 FIXTURE_SETUP(scoped)
 {
@@ -331,7 +337,7 @@ FIXTURE_TEARDOWN(number)
 TEST_F(number, unknown_operations_are_ENOTTY)
 {
 	static const __u32 numbers[] = {
-		0, AMDGPU_CRIU_OP_OUTSIDE + 1, 0x7fffffff, 0x80000001, 0xffffffff,
+		0, AMDGPU_CRIU_OP_EVICT + 1, 0x7fffffff, 0x80000001, 0xffffffff,
 	};
 	union op_args args = {};
 	size_t i;

@@ -24,6 +24,7 @@ union op_args {
 	struct amdgpu_criu_unpause unpause;
 	struct amdgpu_criu_resume resume;
 	struct amdgpu_criu_dmabuf dmabuf;
+	struct amdgpu_criu_evict evict;
 	unsigned char bytes[OP_ARGS_MAX];
 };
 
@@ -103,6 +104,12 @@ static const struct op ops[] = {
 		.kfd_answer = -ENOENT, .render_answer = -ENOENT,
 		.zeros = { OP_FIELD(amdgpu_criu_dmabuf, flags),
 			   OP_FIELD(amdgpu_criu_dmabuf, pad) },
+	}, {
+		.name = "EVICT", .nr = AMDGPU_CRIU_OP_EVICT, .size_v1 = 24,
+		.size_now = sizeof(struct amdgpu_criu_evict),
+		.session_kind = AMDGPU_CRIU_SESSION_CHECKPOINT,
+		.kfd_answer = -EBADFD, .render_answer = -EBADFD,
+		.zeros = { OP_FIELD(amdgpu_criu_evict, flags) },
 	},
 };
 
@@ -161,15 +168,14 @@ static inline void op_fill(struct op_context *context, const struct op *op, unio
 			.bo_stride = sizeof(context->bos[0]),
 		};
 		break;
-	case AMDGPU_CRIU_OP_UNPAUSE:
-		args->unpause.session_fd = session;
-		break;
-	case AMDGPU_CRIU_OP_RESUME:
-		args->resume.session_fd = session;
-		break;
 	case AMDGPU_CRIU_OP_DMABUF:
 		args->dmabuf.session_fd = session;
 		args->dmabuf.object_id = 1;
+		break;
+	case AMDGPU_CRIU_OP_UNPAUSE:
+	case AMDGPU_CRIU_OP_RESUME:
+	case AMDGPU_CRIU_OP_EVICT:
+		args->evict.session_fd = session; /* the first member of each */
 		break;
 	}
 }

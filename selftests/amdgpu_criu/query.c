@@ -57,8 +57,8 @@ TEST_F(query, returns_abi_features_and_format)
 	EXPECT_LE(1, args.abi_min);
 	EXPECT_LE(args.abi_min, args.abi_max);
 	EXPECT_EQ(1, args.blob_format);
-	EXPECT_EQ(AMDGPU_CRIU_FEATURE_KFD | AMDGPU_CRIU_FEATURE_RENDER | AMDGPU_CRIU_FEATURE_LIVE,
-		  args.features);
+	EXPECT_EQ(AMDGPU_CRIU_FEATURE_KFD | AMDGPU_CRIU_FEATURE_RENDER | AMDGPU_CRIU_FEATURE_LIVE |
+		  AMDGPU_CRIU_FEATURE_EVICT, args.features);
 	EXPECT_EQ(0, args.pad);
 }
 

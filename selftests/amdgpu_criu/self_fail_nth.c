@@ -172,6 +172,31 @@ TEST_F_TIMEOUT(saved, a_fault_in_CHECKPOINT_leaves_nothing, 1200)
 	fail_sweep(_metadata, self, &row);
 }
 
+static int evict(void *data)
+{
+	FIXTURE_DATA(saved) *self = data;
+	struct amdgpu_criu_evict args = { .session_fd = self->p.session };
+
+	return criu_op(&self->p.kfd.node, EVICT, &args);
+}
+
+/* Also after a failure, BOs may have moved. */
+static int pause_again(void *data)
+{
+	int ret = unpause(data);
+
+	return ret ? ret : process_info(data);
+}
+
+TEST_F_TIMEOUT(saved, a_fault_in_EVICT_leaves_nothing, 1200)
+{
+	static const struct fail_row row = {
+		.call = evict, .failed = pause_again, .done = pause_again, .allocates = true,
+	};
+
+	fail_sweep(_metadata, self, &row);
+}
+
 /* An exported object is not exported again, so each call that succeeds needs a new session. */
 static int dmabuf_before(void *data)
 {

@@ -15,6 +15,9 @@
  *   DMABUF         one BO: save it    (VMAs are mapped)
  *   UNPAUSE        or close session   RESUME     userptrs, then queues
  *
+ * To give the VRAM of a process to others for a while: SESSION, PROCESS_INFO, EVICT,
+ * and later UNPAUSE.
+ *
  * How this interface may grow
  * ---------------------------
  * - A structure of an operation only ever gets fields at its end. The kernel
@@ -110,6 +113,7 @@ struct amdgpu_criu_ioctl {
  * @AMDGPU_CRIU_OP_DMABUF: &struct amdgpu_criu_dmabuf
  * @AMDGPU_CRIU_OP_EXPORTED: &struct amdgpu_criu_exported; render nodes only
  * @AMDGPU_CRIU_OP_OUTSIDE: &struct amdgpu_criu_outside; render nodes only
+ * @AMDGPU_CRIU_OP_EVICT: &struct amdgpu_criu_evict
  */
 enum amdgpu_criu_op {
 	AMDGPU_CRIU_OP_QUERY = 1,
@@ -122,6 +126,7 @@ enum amdgpu_criu_op {
 	AMDGPU_CRIU_OP_DMABUF = 8,
 	AMDGPU_CRIU_OP_EXPORTED = 9,
 	AMDGPU_CRIU_OP_OUTSIDE = 10,
+	AMDGPU_CRIU_OP_EVICT = 11,
 };
 
 /* This header's version of the interface. */
@@ -150,6 +155,7 @@ struct amdgpu_criu_record_info {
 #define AMDGPU_CRIU_FEATURE_LIVE (1ULL << 2) /* AMDGPU_CRIU_PROCESS_INFO_LIVE */
 /* KFD drives a GPU of a graphics IP version whose queues no test of this interface has run. */
 #define AMDGPU_CRIU_FEATURE_UNTESTED (1ULL << 3)
+#define AMDGPU_CRIU_FEATURE_EVICT (1ULL << 4) /* AMDGPU_CRIU_OP_EVICT */
 
 /**
  * struct amdgpu_criu_query - what this kernel supports
@@ -492,6 +498,36 @@ struct amdgpu_criu_outside {
 	__u64 size;
 	__u32 num_syncobjs;
 	__u32 pad;
+};
+
+/**
+ * struct amdgpu_criu_evict - move the VRAM of a paused client to system memory
+ * @session_fd: the session of kind CHECKPOINT that has paused the client
+ * @flags: 0
+ * @bytes: out, bytes of the client's BOs for VRAM that are in system memory now
+ * @kept: out, bytes of those that stay in VRAM: pinned or encrypted ones
+ *
+ * Others can allocate the VRAM: KFD no longer counts it for the process. Page tables
+ * and migrated SVM ranges stay, until others need their memory. From the first call on,
+ * all other ioctls of /dev/kfd of the process block as well, except those that wait for
+ * events. CPU mappings of the BOs stay valid, with their contents.
+ *
+ * Call it on /dev/kfd of all processes first, and on files of render nodes thereafter.
+ * It may be repeated, for example after an error: ENOMEM if system memory does not
+ * suffice, EBUSY if another call of EVICT is in progress, ETIME if an ioctl on the file
+ * does not return. The client then stays paused, and some BOs may be in system memory.
+ *
+ * UNPAUSE and the end of the session move everything back before the client runs. If
+ * others have allocated the VRAM since, their BOs are evicted, and the processes take
+ * turns: a caller that does not want this looks for free VRAM first. UNPAUSE returns
+ * ETIME if the memory of a process of /dev/kfd is not back after two minutes: the
+ * process then runs when it is.
+ */
+struct amdgpu_criu_evict {
+	__s32 session_fd;
+	__u32 flags;
+	__u64 bytes;
+	__u64 kept;
 };
 
 #if defined(__cplusplus)

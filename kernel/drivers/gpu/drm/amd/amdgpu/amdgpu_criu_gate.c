@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <drm/amdgpu_criu.h>
 #include <drm/amdgpu_drm.h>
+#include <drm/drm_drv.h>
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_vma_manager.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/pm_runtime.h>
 
 #include "amdgpu.h"
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_node.h"
+#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_userq.h"
 
 /*
@@ -33,12 +36,59 @@ static void amdgpu_criu_file_put(void *owner)
 	fput(file->filp);
 }
 
+/* Moves BOs back to VRAM. The device may be suspended when a session closes, or gone. */
+static void amdgpu_criu_readmit(struct drm_file *file)
+{
+	struct drm_device *dev = file->minor->dev;
+	struct drm_gem_object *gem;
+	int handle, idx;
+
+	if (!drm_dev_enter(dev, &idx))
+		return;
+	if (pm_runtime_get_sync(dev->dev) >= 0) {
+		for (handle = 1; (gem = amdgpu_criu_next_handle(file, &handle)); handle++) {
+			amdgpu_criu_readmit_bo(gem_to_amdgpu_bo(gem));
+			drm_gem_object_put(gem);
+		}
+	}
+	pm_runtime_put_autosuspend(dev->dev);
+	drm_dev_exit(idx);
+}
+
+/* EVICT. The gate of a paused file is closed already. */
+int amdgpu_criu_evict(struct criu_call *call, void *data)
+{
+	struct criu_client *client = call->client;
+	struct amdgpu_criu_evict *args = data;
+	struct drm_gem_object *gem;
+	int handle, ret;
+
+	if (args->flags)
+		return -EINVAL;
+	args->bytes = 0;
+	args->kept = 0;
+	if (mutex_lock_interruptible(client->lock))
+		return -ERESTARTSYS;
+	ret = criu_session_held(call->session, client);
+	client->evicted |= !ret;
+	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(client->owner, &handle));
+	     handle++) {
+		ret = amdgpu_criu_evict_bo(gem_to_amdgpu_bo(gem), args);
+		drm_gem_object_put(gem);
+	}
+	mutex_unlock(client->lock);
+	return ret == -EINTR ? -ERESTARTSYS : ret;
+}
+
 static int amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)
 {
 	struct drm_file *file = owner;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
 	int ret = 0;
 
+	if (fpriv->criu.evicted)
+		amdgpu_criu_readmit(file);
+	fpriv->criu.evicted = false;
 	if (kind == CRIU_SESSION_CHECKPOINT)
 		ret = amdgpu_criu_start_userqs(fpriv);
 	else

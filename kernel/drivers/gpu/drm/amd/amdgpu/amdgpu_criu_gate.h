@@ -9,8 +9,11 @@
 
 #include "amdgpu.h"
 
+struct criu_call;
+
 int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file);
 bool amdgpu_criu_is_wait(unsigned int cmd);
+int amdgpu_criu_evict(struct criu_call *call, void *args);
 
 static inline long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
 					   criu_ioctl_fn ioctl)

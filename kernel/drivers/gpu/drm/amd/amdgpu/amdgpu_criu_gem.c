@@ -15,17 +15,6 @@
 
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
 
-struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)
-{
-	struct drm_gem_object *gem;
-
-	guard(spinlock)(&file->table_lock);
-	gem = idr_get_next(&file->object_idr, handle);
-	if (gem)
-		drm_gem_object_get(gem);
-	return gem;
-}
-
 /* Adds a BO, unless it is there. */
 int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u32 handle)
 {

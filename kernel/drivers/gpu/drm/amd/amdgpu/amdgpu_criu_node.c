@@ -100,7 +100,8 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 		return ret;
 	args->abi_min = AMDGPU_CRIU_ABI;
 	args->abi_max = AMDGPU_CRIU_ABI;
-	args->features = AMDGPU_CRIU_FEATURE_RENDER | AMDGPU_CRIU_FEATURE_LIVE;
+	args->features = AMDGPU_CRIU_FEATURE_RENDER | AMDGPU_CRIU_FEATURE_LIVE |
+			 AMDGPU_CRIU_FEATURE_EVICT;
 	if (IS_ENABLED(CONFIG_HSA_AMD))
 		args->features |= AMDGPU_CRIU_FEATURE_KFD;
 	if (call->node->features)

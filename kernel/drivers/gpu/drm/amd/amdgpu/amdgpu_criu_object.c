@@ -378,3 +378,14 @@ int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_obj
 	amdgpu_criu_mark_outside(sharing, owner, pid);
 	return 0;
 }
+
+struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)
+{
+	struct drm_gem_object *gem;
+
+	guard(spinlock)(&file->table_lock);
+	gem = idr_get_next(&file->object_idr, handle);
+	if (gem)
+		drm_gem_object_get(gem);
+	return gem;
+}

@@ -8,6 +8,8 @@
 
 #include "criu_session.h"
 
+struct amdgpu_bo;
+struct amdgpu_criu_evict;
 struct amdgpu_fpriv;
 struct criu_call;
 struct dma_buf;
@@ -26,11 +28,15 @@ const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size);
 int amdgpu_criu_claim(struct criu_call *call, u64 id, bool own, struct drm_gem_object **owner);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
 
+struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle);
 struct drm_gem_object *amdgpu_criu_dmabuf_gem(const struct dma_buf *dmabuf);
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf);
 int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf);
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem);
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle);
+
+int amdgpu_criu_evict_bo(struct amdgpu_bo *bo, struct amdgpu_criu_evict *args);
+void amdgpu_criu_readmit_bo(struct amdgpu_bo *bo);
 
 /* OUTSIDE: BOs and syncobjs that clients paused by a session share with other clients. */
 

@@ -4,6 +4,7 @@
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
 
+#include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
 
 /* Limit for running calls and submitted jobs. A hung job is reset earlier. */
@@ -234,6 +235,7 @@ static const struct criu_op amdgpu_criu_render_ops[] = {
 	AMDGPU_CRIU_OP(EXPORTED, BOTH, amdgpu_criu_exported, struct amdgpu_criu_exported,
 		       blob_size),
 	AMDGPU_CRIU_OP(OUTSIDE, CHECKPOINT, amdgpu_criu_outside, struct amdgpu_criu_outside, size),
+	AMDGPU_CRIU_OP(EVICT, CHECKPOINT, amdgpu_criu_evict, struct amdgpu_criu_evict, kept),
 };
 
 static const struct criu_kind *const amdgpu_criu_kinds[] = {

@@ -187,7 +187,6 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
 #define AMDGPU_CRIU_UNIT_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
 				  AMDGPU_GEM_DOMAIN_OA)
 
-struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle);
 u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record);
 u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record);
 void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,

@@ -121,6 +121,7 @@ struct criu_client {
 	struct percpu_ref calls; /* running ioctls; killed while new ones wait */
 	int stopped; /* the reference is killed; an int for xchg() */
 	bool restoring; /* RESTORE is running, which holds lock only in part */
+	bool evicted; /* EVICT has begun, and the client is stopped; protected by lock */
 	u32 epoch; /* for the driver: resets of the device before the client was made */
 };
 

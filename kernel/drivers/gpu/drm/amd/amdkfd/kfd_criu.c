@@ -28,8 +28,11 @@ static void kfd_criu_process_put(void *client)
  */
 static int kfd_criu_process_end(void *owner, enum criu_session_kind kind)
 {
-	if (kind == CRIU_SESSION_CHECKPOINT)
-		return kfd_criu_unpause_locked(owner);
+	if (kind == CRIU_SESSION_CHECKPOINT) {
+		const int ret = kfd_criu_readmit(owner);
+
+		return kfd_criu_unpause_locked(owner) ?: ret;
+	}
 	kfd_criu_forget_svm(owner);
 	kfd_criu_unblock_notifications(owner);
 	criu_client_allow(&((struct kfd_process *)owner)->criu);
@@ -173,6 +176,7 @@ static const struct criu_op kfd_criu_ops[] = {
 	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
 	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, kfd_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
+	AMDGPU_CRIU_OP(EVICT, CHECKPOINT, kfd_criu_evict_memory, struct amdgpu_criu_evict, kept),
 };
 
 static const struct criu_kind *const kfd_criu_kinds[] = {

@@ -4,6 +4,7 @@
  *
  *   kfd_criu.c          the ioctl: operations and paused processes
  *   kfd_criu_restore.c  RESTORE, RESUME, and mmap() between them; the end of a pause
+ *   kfd_criu_evict.c    EVICT, and its end
  *   kfd_criu_<kind>.c   one kind of object each: dump, check, apply, undo
  *   kfd_criu_mqd.c      words of an MQD that are state
  *   kfd_criu_schema.c   record types of the blob, and their versions
@@ -120,6 +121,9 @@ struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u3
 int kfd_criu_restore(struct criu_call *call, void *args);
 int kfd_criu_resume(struct criu_call *call, void *args);
 int kfd_criu_unpause_locked(struct kfd_process *p);
+int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end);
+int kfd_criu_evict_memory(struct criu_call *call, void *args);
+int kfd_criu_readmit(struct kfd_process *p);
 struct mm_struct *kfd_criu_get_mm(struct kfd_process *p);
 void kfd_criu_unblock_notifications(struct kfd_process *p);
 int kfd_criu_apply_process(struct kfd_criu_plan *plan);

@@ -191,17 +191,17 @@ static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *
 }
 
 /*
- * Waits until at most @num evictions are left. A reset of a GPU evicts the queues of all processes
- * forever.
+ * Waits until at most @num evictions are left, or the process exits. A reset of a GPU evicts the
+ * queues of all processes forever.
  */
-static int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end)
+int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end)
 {
 	int ret = 0;
 
 	for (u32 i = 0; !ret && i < p->n_pdds; i++) {
 		if (kfd_criu_is_reset(p->pdds[i]))
 			ret = -EIO;
-		while (!ret && READ_ONCE(p->pdds[i]->qpd.evicted) > num) {
+		while (!ret && READ_ONCE(p->mm) && READ_ONCE(p->pdds[i]->qpd.evicted) > num) {
 			if (time_after(jiffies, end) || fatal_signal_pending(current))
 				ret = -ETIME;
 			schedule_timeout_killable(1);

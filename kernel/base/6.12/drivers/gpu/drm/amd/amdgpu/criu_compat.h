@@ -14,6 +14,9 @@
 
 #define crc32c(_crc, _data, _size) __crc32c_le(_crc, (const u8 *)(_data), _size)
 
+/* This kernel returns -EINVAL if the fence is signaled already. */
+#define dma_fence_check_and_signal(_fence) (dma_fence_signal(_fence) == -EINVAL)
+
 /* Flags of a BO that user space may set or receive. */
 #define AMDGPU_GEM_CREATE_SETTABLE_MASK \
 	(AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED | AMDGPU_GEM_CREATE_NO_CPU_ACCESS | \

@@ -126,6 +126,8 @@ class Tree {
   // Addresses are stable.
   const std::deque<Member>& members() const { return members_; }
   std::deque<OpenRender>& renders() { return renders_; }
+  // Files of render nodes first.
+  std::vector<PausedClient*> paused_clients();
   // Unpauses all.
   void unpause_in_handler() const;
   const Member* member_of(pid_t pid) const;
@@ -140,7 +142,6 @@ class Tree {
   Status add_kfd(const Member& member, int descriptor, host::TakenFile file);
   Status add_render(const Member& member, unsigned minor, host::TakenFile file);
   Status pause(OpenRender& render, const Member& member);
-  std::vector<PausedClient*> paused_clients();
   Status check_kfd_file(const OpenKfd& kfd) const;
 
   kernel::Api& api_;

@@ -206,11 +206,22 @@ std::set<unsigned> Host::render_minors_of_container() const {
 
 std::string Host::container_id() const { return config_.container_id.value_or(id_of_container()); }
 
-std::optional<uint64_t> Host::vram_used(unsigned render_minor) const {
-  std::ifstream in(formatted("{}/{}:{}/device/mem_info_vram_used", config_.sys_devices,
-                             config_.drm_major, render_minor));
+std::optional<uint64_t> Host::memory_info(unsigned render_minor, const char* name) const {
+  std::ifstream in(formatted("{}/{}:{}/device/mem_info_{}", config_.sys_devices, config_.drm_major,
+                             render_minor, name));
   uint64_t bytes = 0;
   return in >> bytes ? std::optional(bytes) : std::nullopt;
+}
+
+std::optional<uint64_t> Host::vram_used(unsigned render_minor) const {
+  return memory_info(render_minor, "vram_used");
+}
+
+std::optional<uint64_t> Host::vram_free(unsigned render_minor) const {
+  const auto total = memory_info(render_minor, "vram_total");
+  const auto used = vram_used(render_minor);
+  if (!total || !used) return std::nullopt;
+  return *total - std::min(*total, *used);
 }
 
 Result<std::vector<topology::Gpu>> Host::gpus() const {

@@ -133,6 +133,8 @@ class Host {
   std::string container_id() const;
   // VRAM of the GPU that is in use, by anything; nullopt: this kernel does not report it.
   std::optional<uint64_t> vram_used(unsigned render_minor) const;
+  // The rest of it, or nullopt as well.
+  std::optional<uint64_t> vram_free(unsigned render_minor) const;
 
   // pid must be traced by the caller.
   Result<std::vector<ProcessFile>> files_of(pid_t pid) const;
@@ -152,6 +154,7 @@ class Host {
  private:
   Host(Config config, std::optional<dev_t> kfd) : config_(std::move(config)), kfd_device_(kfd) {}
   bool is_of_amdgpu(dev_t device) const;
+  std::optional<uint64_t> memory_info(unsigned render_minor, const char* name) const;
   Result<std::vector<ProcessFile>> files_of_thread(pid_t pid, pid_t thread) const;
 
   Config config_;

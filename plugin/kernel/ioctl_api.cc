@@ -289,6 +289,13 @@ class IoctlApi : public Api {
                    .handle = argument.handle,
                    .size = argument.size};
   }
+
+  Result<Evicted> evict(Node node, int session) override {
+    amdgpu_criu_evict argument{};
+    argument.session_fd = session;
+    TRY(call(node, AMDGPU_CRIU_OP_EVICT, argument));
+    return Evicted{.bytes = argument.bytes, .kept = argument.kept};
+  }
 };
 
 }  // namespace

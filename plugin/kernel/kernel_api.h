@@ -79,6 +79,12 @@ struct Outside {
   uint64_t size = 0;     // 0: a syncobj
 };
 
+// Bytes of VRAM of a paused client.
+struct Evicted {
+  uint64_t bytes = 0;  // in host memory now
+  uint64_t kept = 0;   // cannot be moved
+};
+
 struct RestoreDevice {
   uint32_t gpu_id = 0;
   uint32_t actual_gpu_id = 0;
@@ -126,6 +132,10 @@ class Api {
   }
   // Render nodes only; ENOTTY: this kernel cannot report it.
   virtual Result<Outside> outside(Node node, int session) = 0;
+  // Of a paused client, until it is unpaused; needs AMDGPU_CRIU_FEATURE_EVICT.
+  virtual Result<Evicted> evict(Node, int) {
+    return Error(EOPNOTSUPP, "this kernel cannot move the VRAM of a paused process");
+  }
 };
 
 // For tests: called before each operation. Its error is returned instead of the kernel's.

@@ -10,6 +10,7 @@ PLUGIN = Path(__file__).parents[1]
 SECTIONS = {
     "tool/check.cc": ("amdgpu-criu.1", "OUTPUT OF CHECK AS JSON"),
     "tool/check_process.cc": ("amdgpu-criu.1", "OUTPUT OF CHECK AS JSON"),
+    "tool/suspend.cc": ("amdgpu-criu.1", "OUTPUT OF STATE AS JSON"),
     "tool/show.cc": ("amdgpu-criu.1", "OUTPUT OF SHOW AS JSON"),
     "tool/verify.cc": ("amdgpu-criu.1", "OUTPUT OF VERIFY AS JSON"),
     "tool/requirements.cc": ("amdgpu-criu.1", "OUTPUT OF REQUIREMENTS AS JSON"),

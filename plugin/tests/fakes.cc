@@ -189,6 +189,11 @@ class FakeApi : public kernel::Api {
     return state_.outside;
   }
 
+  Result<kernel::Evicted> evict(Node, int) override {
+    TRY(called("EVICT"));
+    return kernel::Evicted{.kept = state_.kept};
+  }
+
   Result<Fd> restore_exported(Node node, int, const kernel::Exported& exported) override {
     TRY(called("EXPORTED"));
     const uint64_t id = exported.bo.object_id;

@@ -51,6 +51,7 @@ struct FakeState {
   std::set<uint64_t> always_valid;          // DMABUF must be called on the importing file
   std::set<uint64_t> foreign;               // exported by another driver
   kernel::Outside outside;                  // what OUTSIDE returns
+  uint64_t kept = 0;                        // what EVICT returns, for each file
   timespec busy{};                          // how long PROCESS_INFO waits for submitted work
   bool files_wait_for_queues = false;       // submitted work ends only if the queues run
 

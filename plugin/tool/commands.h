@@ -27,6 +27,10 @@ int check(const std::string& plugin_directory, const std::string& image_director
 int check_process(pid_t pid, Format format);
 int freeze(pid_t pid);
 int thaw(pid_t pid);
+// As freeze and thaw, with the VRAM in host memory meanwhile.
+int suspend(pid_t pid);
+int resume(pid_t pid);
+int state(pid_t pid, Format format);
 
 struct PreDumpOptions {
   pid_t pid = 0;

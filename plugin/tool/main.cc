@@ -29,7 +29,14 @@ int main(int argc, char** argv) try {
   CLI::App* freeze = app.add_subcommand(
       "freeze", "Pause the GPU work of a process and its descendants, until thaw");
   CLI::App* thaw = app.add_subcommand("thaw", "End the pause of freeze");
-  for (CLI::App* command : {freeze, thaw})
+  CLI::App* suspend = app.add_subcommand(
+      "suspend",
+      "Pause the GPU work of a process and its descendants, and move their VRAM to host memory, "
+      "until resume");
+  CLI::App* resume = app.add_subcommand("resume", "Move the VRAM back, and end suspend");
+  CLI::App* state =
+      app.add_subcommand("state", "Print whether a process is running, frozen or suspended");
+  for (CLI::App* command : {freeze, thaw, suspend, resume, state})
     command->add_option("--pid", pid, "The process")->type_name("PID")->required();
   CLI::App* pre_dump = app.add_subcommand(
       "pre-dump",
@@ -75,7 +82,7 @@ int main(int argc, char** argv) try {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   amdgpu_criu::snapshot::CommandLine snapshot(app);
-  for (CLI::App* command : {check, show, verify, requirements, stack_id, options, bench})
+  for (CLI::App* command : {check, state, show, verify, requirements, stack_id, options, bench})
     command->add_flag("--json", json, "Print JSON");
   for (CLI::App* command : {show, verify, flatten, requirements})
     command->add_option("DIR", directory, "CRIU's image directory")->required();
@@ -96,6 +103,9 @@ int main(int argc, char** argv) try {
   if (snapshot.is_chosen()) return snapshot.run();
   if (*freeze) return amdgpu_criu::tool::freeze(pid);
   if (*thaw) return amdgpu_criu::tool::thaw(pid);
+  if (*suspend) return amdgpu_criu::tool::suspend(pid);
+  if (*resume) return amdgpu_criu::tool::resume(pid);
+  if (*state) return amdgpu_criu::tool::state(pid, format);
   if (*pre_dump) return amdgpu_criu::tool::pre_dump(saved);
   if (*check && pid > 0) return amdgpu_criu::tool::check_process(pid, format);
   if (*show) return amdgpu_criu::tool::show(directory, blobs, format);

@@ -243,20 +243,25 @@ TEST_F(Tool, CheckPrintsConsequenceAndRemedyWithoutAGpu) {
   EXPECT_THAT(outcome.output, HasSubstr("remedy: load amdgpu"));
 }
 
-TEST_F(Tool, AProcessWithoutAGpuNeedsNothingAndCannotBeFrozen) {
+TEST_F(Tool, AProcessWithoutAGpuNeedsNothingAndCannotBeFrozenOrSuspended) {
   const pid_t child = fork();
   if (child == 0) pause(), _exit(0);
   const std::string pid = formatted(" --pid {}", child);
   const Outcome outcome = run("check" + pid);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("use no AMD GPU"));
-  const Outcome frozen = run("freeze" + pid);
-  EXPECT_EQ(frozen.status, 1);
-  EXPECT_THAT(frozen.output, HasSubstr("uses no AMD GPU"));
+  for (const char* command : {"freeze", "suspend"}) {
+    const Outcome refused = run(command + pid);
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.output, HasSubstr("uses no AMD GPU"));
+  }
+  EXPECT_EQ(run("state" + pid).output, "running\n");
   EXPECT_EQ(run("thaw" + pid).status, 1);
+  EXPECT_EQ(run("resume" + pid).status, 1);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_EQ(run("check" + pid).status, 2);
+  EXPECT_EQ(run("state" + pid).status, 1);
   EXPECT_EQ(run("thaw").status, 2);
 }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "dump/suspension.h"
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+#include <set>
+
+namespace amdgpu_criu::dump {
+namespace {
+
+constexpr unsigned kMebibyteShift = 20;
+
+uint64_t sum(const std::map<uint32_t, uint64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0},
+                         [](uint64_t all, const auto& one) { return all + one.second; });
+}
+
+Status check_kernel(kernel::Api& api, Tree& tree) {
+  const auto clients = tree.paused_clients();
+  if (clients.empty()) return {};
+  if (TRY(api.query(clients.front()->node())).features & AMDGPU_CRIU_FEATURE_EVICT) return {};
+  return Error(EOPNOTSUPP,
+               "the amdgpu module of this kernel cannot give back the VRAM of a paused process: "
+               "load a later one of the amdgpu-criu series, or use amdgpu-criu freeze");
+}
+
+// The GPU of another process would work on memory that moves to and fro.
+Status check_sharing(kernel::Api& api, const host::Host& host, Tree& tree) {
+  const auto gpus = TRY(host.gpus());
+  if (gpus.empty() && tree.renders().empty()) return {};
+  const unsigned minor = gpus.empty() ? tree.renders().front().minor : gpus.front().render_minor;
+  const Fd render = TRY(host.open_render(minor));
+  const auto outside = TRY(api.outside(kernel::render_node(render), tree.session()));
+  if (outside.num_bos == 0) return {};
+  const std::string who =
+      outside.pid != 0 ? formatted("process {} ({})", outside.pid, host::comm_of(outside.pid))
+                       : std::string("a process of another pid namespace");
+  return Error::of(EOPNOTSUPP,
+                   "{} shares {} BOs of GPU memory with process {} and would not be suspended: "
+                   "suspend a common ancestor of both, or end it",
+                   who, outside.num_bos, outside.paused_pid);
+}
+
+}  // namespace
+
+Result<uint64_t> available_host_memory(const std::string& meminfo) {
+  std::ifstream in(meminfo);
+  uint64_t kibibytes = 0;
+  for (std::string line; std::getline(in, line);)
+    if (sscanf(line.c_str(), "MemAvailable: %lu kB", &kibibytes) == 1) return kibibytes << 10;
+  return Error::of(ENOENT, "{} does not report MemAvailable", meminfo);
+}
+
+Result<Suspension::Vram> Suspension::vram_of(kernel::Api& api, Tree& tree) {
+  Vram result;
+  std::set<uint64_t> counted;
+  for (const PausedClient* client : tree.paused_clients()) {
+    const auto state = TRY(api.checkpoint(client->node(), tree.session(), client->info()));
+    for (const kernel::Bo& bo : state.bos) {
+      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || !counted.insert(bo.object_id).second) continue;
+      const auto device =
+          std::ranges::find(state.devices, bo.gpu_id, &kernel::CheckpointDevice::gpu_id);
+      result[device == state.devices.end() ? bo.gpu_id : device->actual_gpu_id] += bo.size;
+    }
+  }
+  return result;
+}
+
+Result<Suspension> Suspension::suspend(kernel::Api& api, const host::Host& host, Tree& tree,
+                                       const std::function<void(uint64_t)>& begin) {
+  Suspension result;
+  TRY(check_kernel(api, tree));
+  TRY(check_sharing(api, host, tree));
+  result.vram_ = TRY(vram_of(api, tree));
+  const uint64_t needed = sum(result.vram_);
+  const uint64_t available = TRY(available_host_memory());
+  if (needed > available)
+    return Error::of(ENOMEM,
+                     "its VRAM of {} MiB does not fit into host memory, of which {} MiB are "
+                     "available: end other programs, or dump it with criu",
+                     needed >> kMebibyteShift, available >> kMebibyteShift);
+  begin(needed);
+  auto clients = tree.paused_clients();
+  // Processes of /dev/kfd first, whose BOs files of render nodes may have as well.
+  std::ranges::reverse(clients);
+  for (const PausedClient* client : clients) {
+    const auto evicted = api.evict(client->node(), tree.session());
+    if (!evicted.ok()) {
+      if (evicted.error().code() != ENOMEM) return evicted.error();
+      return Error::of(ENOMEM,
+                       "its VRAM of {} MiB does not fit into the host memory that the kernel "
+                       "allows for GPUs (half of all, see ttm.pages_limit): {}",
+                       needed >> kMebibyteShift, evicted.error().message());
+    }
+    result.kept_ += evicted->kept;
+  }
+  // Not the sum over the clients, who may have the same BOs.
+  result.bytes_ = needed - std::min(needed, result.kept_);
+  return result;
+}
+
+Status Suspension::check_room(const host::Host& host) const {
+  for (const topology::Gpu& gpu : TRY(host.gpus())) {
+    const auto found = vram_.find(gpu.gpu_id);
+    const auto free = host.vram_free(gpu.render_minor);
+    if (found == vram_.end() || !free || found->second <= *free + kept_) continue;
+    return Error::of(ENOMEM,
+                     "it needs {} MiB of VRAM of {}, and others have left {} MiB: end or suspend "
+                     "what uses this GPU",
+                     found->second >> kMebibyteShift, gpu.describe(), *free >> kMebibyteShift);
+  }
+  return {};
+}
+
+}  // namespace amdgpu_criu::dump

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+// The VRAM of a paused tree in host memory. The kernel moves it back when the tree is unpaused.
+#pragma once
+
+#include <map>
+
+#include "dump/tree.h"
+
+namespace amdgpu_criu::dump {
+
+class Suspension {
+ public:
+  // Moves the VRAM of the tree, which is paused, stopped and traced. Refuses a tree that shares GPU
+  // memory with others, and one whose VRAM does not fit into host memory. `begin` gets the bytes
+  // that will move. After an error some may have moved.
+  static Result<Suspension> suspend(kernel::Api& api, const host::Host& host, Tree& tree,
+                                    const std::function<void(uint64_t)>& begin);
+
+  uint64_t bytes() const { return bytes_; }
+  uint64_t kept() const { return kept_; }
+  // Fails if a GPU has less VRAM free than the tree needs there.
+  Status check_room(const host::Host& host) const;
+
+ private:
+  using Vram = std::map<uint32_t, uint64_t>;  // by gpu_id; 0: GPUs that KFD does not drive
+  static Result<Vram> vram_of(kernel::Api& api, Tree& tree);
+
+  Vram vram_;
+  uint64_t bytes_ = 0;
+  uint64_t kept_ = 0;
+};
+
+// Host memory that programs can still get, as the kernel estimates it.
+Result<uint64_t> available_host_memory(const std::string& meminfo = "/proc/meminfo");
+
+}  // namespace amdgpu_criu::dump

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+// Suspensions of a child that has this process's files, with a kernel made of memfds.
+#include "dump/suspension.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/criu_program.h"
+
+namespace amdgpu_criu::dump {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::kRenderMinor;
+using testing_support::kRenderPath;
+
+constexpr uint64_t kMebibyte = 1 << 20;
+
+class Suspending : public testing_support::HooksTest {
+ protected:
+  void SetUp() override {
+    HooksTest::SetUp();
+    state_.features |= AMDGPU_CRIU_FEATURE_EVICT;
+    render_ = open(kRenderPath);
+    auto& fake = state_.renders.emplace_back();
+    fake.file = std::move(*render_.duplicate());
+    fake.bos = {testing_support::vram_bo(1, kMebibyte), testing_support::vram_bo(2, kMebibyte)};
+    fake.bos.push_back(fake.bos.front());
+    child_ = fork();
+    if (child_ == 0) ::pause(), _exit(0);
+  }
+  void TearDown() override {
+    syscall(SYS_kill, child_, SIGKILL);  // kill() is not libc's here
+    waitpid(child_, nullptr, 0);
+    HooksTest::TearDown();
+  }
+
+  Result<Suspension> suspend() {
+    TRY(tree_.add(child_));
+    return Suspension::suspend(*api_, host_, tree_, [&](uint64_t bytes) { announced_ = bytes; });
+  }
+  void expect_refused(int code, const char* text) {
+    const auto result = suspend();
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code(), code);
+    EXPECT_THAT(result.error().message(), HasSubstr(text));
+  }
+  void expect_refused_before_anything_moves(int code, const char* text) {
+    expect_refused(code, text);
+    EXPECT_THAT(state_.calls, Not(Contains("EVICT")));
+  }
+  void set_vram(uint64_t total, uint64_t used) {
+    const std::string device = sysfs_.file(formatted("1:{}/device", kRenderMinor));
+    std::filesystem::create_directories(device);
+    std::ofstream(device + "/mem_info_vram_total") << total;
+    std::ofstream(device + "/mem_info_vram_used") << used;
+  }
+
+  Fd render_;
+  pid_t child_ = 0;
+  uint64_t announced_ = 0;
+  std::unique_ptr<kernel::Api> api_ = make_fake_api(state_);
+  host::Host host_ = host::Host::create(host_config());
+  Interruption interruption_{std::chrono::seconds(0)};
+  Tree tree_{*api_, host_, interruption_};
+};
+
+TEST_F(Suspending, CountsABoOnceThatHasTwoHandles) {
+  state_.kept = 4096;
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_EQ(announced_, 2 * kMebibyte);
+  EXPECT_EQ(suspension->kept(), 4096u);
+  EXPECT_EQ(suspension->bytes(), 2 * kMebibyte - 4096);
+  EXPECT_THAT(state_.calls, Contains("EVICT"));
+}
+
+TEST_F(Suspending, NeedsAKernelThatMovesTheMemory) {
+  state_.features &= ~AMDGPU_CRIU_FEATURE_EVICT;
+  expect_refused_before_anything_moves(EOPNOTSUPP, "cannot give back the VRAM");
+}
+
+TEST_F(Suspending, RefusesMemoryThatIsSharedWithOthers) {
+  state_.outside = {.num_bos = 3, .pid = getpid(), .paused_pid = child_};
+  expect_refused_before_anything_moves(EOPNOTSUPP, "shares 3 BOs");
+}
+
+TEST_F(Suspending, RefusesMoreThanHostMemoryHolds) {
+  state_.renders.front().bos.front().size = uint64_t{1} << 60;
+  state_.renders.front().bos.back().size = uint64_t{1} << 60;
+  expect_refused_before_anything_moves(ENOMEM, "does not fit into host memory");
+}
+
+TEST_F(Suspending, NamesTheLimitOfTheKernel) {
+  state_.failures["EVICT"] = ENOMEM;
+  expect_refused(ENOMEM, "ttm.pages_limit");
+}
+
+TEST_F(Suspending, ResumesOnlyIfThereIsRoom) {
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_TRUE(suspension->check_room(host_).ok()) << "this kernel reports nothing";
+  set_vram(4 * kMebibyte, 2 * kMebibyte);
+  EXPECT_TRUE(suspension->check_room(host_).ok());
+  set_vram(4 * kMebibyte, 3 * kMebibyte);
+  const Status status = suspension->check_room(host_);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().message(), HasSubstr("it needs 2 MiB of VRAM"));
+  EXPECT_THAT(status.error().message(), HasSubstr("others have left 1 MiB"));
+}
+
+TEST_F(Suspending, ReadsTheHostMemoryThatIsAvailable) {
+  const std::string path = sysfs_.file("meminfo");
+  std::ofstream(path) << "MemTotal:       3000 kB\nMemAvailable:     12 kB\n";
+  const auto available = available_host_memory(path);
+  ASSERT_TRUE(available.ok());
+  EXPECT_EQ(*available, 12u << 10);
+  std::ofstream(path) << "MemTotal:       3000 kB\n";
+  EXPECT_FALSE(available_host_memory(path).ok());
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::dump

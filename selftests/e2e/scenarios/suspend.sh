@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# amdgpu-criu suspend: the VRAM of a process in host memory, while another process uses the GPU.
+
+# Sets MOST_OF_VRAM to more than half of the VRAM of the smallest GPU, in MiB.
+need_vram() {
+  need_gpus "$1"
+  MOST_OF_VRAM=$(sort -n /sys/class/drm/card*/device/mem_info_vram_total | awk 'NR == 1 { print int($1 / 2 ^ 21) + 2 }')
+}
+
+# state_is NAME: checks the state of PID
+state_is() {
+  "$TOOL" state --pid "$PID" --json >"$DIR/state.json" || fail "state: status $?"
+  json "$DIR/state.json" "it['state'] == '$1'"
+}
+
+refuses() { # refuses TEXT COMMAND: the tool refuses with status 1 and a reason that has the text
+  local status=0
+  "$TOOL" "$2" --pid "$PID" >"$DIR/refusal" 2>&1 || status=$?
+  [ $status -eq 1 ] || fail "$2 ended with status $status, expected a refusal with: $1"
+  [[ $(<"$DIR/refusal") == *"$1"* ]] || fail "$2: expected '$1': $(<"$DIR/refusal")"
+  echo "refused: $(<"$DIR/refusal")"
+}
+
+suspend() { # suspends PID; sets USED to the VRAM in use after it
+  local before begin=${EPOCHREALTIME/./}
+  before=$(vram_used)
+  "$TOOL" suspend --pid "$PID" >"$DIR/freeze" || fail "suspend: status $?"
+  state_is suspended
+  USED=$(vram_used)
+  echo "suspended after $(seconds_since "$begin") s: VRAM in use $(mebibytes "$before") MiB, now $(mebibytes "$USED") MiB"
+}
+
+resume() {
+  local begin=${EPOCHREALTIME/./}
+  "$TOOL" resume --pid "$PID" || fail "resume: status $?"
+  state_is running
+  echo "resumed after $(seconds_since "$begin") s: VRAM in use $(mebibytes "$(vram_used)") MiB"
+}
+
+start_suspendable() {
+  start gpu_chain --vram $MOST_OF_VRAM
+  first_steps 10
+  VRAM_BEFORE=$(vram_used)
+}
+
+# Another process with as much VRAM: it ends by itself.
+neighbour() { "$PAYLOAD/bin/gpu_chain" --vram $MOST_OF_VRAM --steps 20 >"$DIR/neighbour.log" 2>&1; }
+
+scenario_suspend() {
+  need_vram 1
+  start_suspendable
+  neighbour && fail "two processes have more VRAM than there is"
+  suspend
+  [ $((VRAM_BEFORE - USED)) -ge $((MOST_OF_VRAM << 20)) ] || fail "the VRAM is not given back"
+  makes_no_progress 1
+  refuses "is suspended, not frozen" thaw
+  refuses "frozen or suspended already" suspend
+  ! criu_dump suspended "$DIR/images" || fail "a suspended process was dumped"
+  neighbour || fail "the neighbour: status $?: $(tail -n 3 "$DIR/neighbour.log")"
+  grep -q '^final ok' "$DIR/neighbour.log" || fail "the neighbour: $(tail -n 3 "$DIR/neighbour.log")"
+  resume
+  refuses "neither frozen nor suspended" resume
+  survives "after resume"
+  ends_well "after resume"
+}
+
+scenario_suspend_refused() {
+  local pid=$$ log
+  need_vram 1
+  start_suspendable
+  suspend
+  log=$LOG pid=$PID
+  LOG_NAME=neighbour start gpu_chain --vram $MOST_OF_VRAM
+  PID=$pid LOG=$log
+  refuses "MiB of VRAM of GPU" resume
+  state_is suspended
+  kill -KILL "${PIDS[-1]}"
+  wait_until 20 has_room || fail "$(vram_used) bytes of VRAM in use"
+  resume
+  survives "after a refused resume"
+  fill_memory
+  refuses "does not fit into host memory" suspend
+  rm "$DIR/shm/fill"
+  state_is running
+  survives "after a refused suspend"
+  "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
+  state_is frozen
+  refuses "is frozen, not suspended" resume
+  "$TOOL" thaw --pid "$PID" || fail "thaw: status $?"
+  ends_well "after refusals"
+}
+has_room() { [ "$(vram_used)" -le $((USED + (1 << 20))) ]; }
+
+# Leaves less than the VRAM of the workload.
+fill_memory() {
+  local available
+  mkdir "$DIR/shm"
+  mount -t tmpfs -o size=100% suspend "$DIR/shm"
+  CLEANERS+=(unmount_memory)
+  available=$(awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo)
+  head -c $((available - MOST_OF_VRAM + 10))M /dev/zero >"$DIR/shm/fill" || fail "the memory cannot be filled"
+}
+unmount_memory() { umount -l "$DIR/shm"; }
+
+scenario_suspend_killed() {
+  need_vram 1
+  start_suspendable
+  suspend
+  kill -KILL "$(holder)"
+  wait_gone "$(holder)" 60 || fail "the holder does not end"
+  state_is running
+  survives "after the end of the holder"
+  suspend
+  kill -KILL "$PID"
+  wait_gone "$PID" 20 || fail "a suspended process that was killed does not end"
+  wait_gone "$(holder)" 60 || fail "the holder outlives what it has suspended"
+  LOG_NAME=another start_suspendable
+  ends_well "after the end of a suspended process"
+}
+
+scenario_suspend_render() {
+  need_gpus 1
+  start render_chain
+  first_steps 10
+  suspend
+  makes_no_progress 1
+  resume
+  survives "after resume"
+  ends_well "after resume"
+}
+
+scenario_suspend_two_gpus() {
+  local before
+  need_vram 2
+  start gpu_chain --gpus 2 --vram $MOST_OF_VRAM
+  first_steps 10
+  before=$(vram_used)
+  suspend
+  [ $((before - USED)) -ge $((2 * MOST_OF_VRAM << 20)) ] || fail "the VRAM is not given back"
+  resume
+  survives "after resume"
+  ends_well "after resume"
+}

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/progress.h"
+#include "dump/hash_stream.h"
 #include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::dump {
@@ -28,7 +29,8 @@ class Saver {
         inline_workers_(0),
         workers_(options.workers ? *options.workers : inline_workers_),
         slots_(engine.slots()),
-        chunk_bytes_(std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size())),
+        chunk_bytes_(static_cast<uint32_t>(
+            std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size()))),
         progress_(bytes, std::chrono::seconds(1)) {
     if (pipeline::is_memory(to.fd()))
       memory_.emplace(to.fd(), to.end() + bytes, options.write ? 0 : workers_.threads());
@@ -47,23 +49,11 @@ class Saver {
   // False: the GPU need not hash, or has failed to.
   bool gpu_hashes() const { return options_.hashes && options_.gpu_hashes && !cannot_hash_; }
 
-  // Prepares add(): the GPU hashes these objects, if it can. One that cannot is asked only once.
-  void hash(std::span<const gpu::Hashed> bos) {
-    hashes_.clear();
-    next_hash_ = 0;
-    if (!gpu_hashes()) return;
-    auto hashes = engine_.hash(bos, static_cast<uint32_t>(chunk_bytes_));
-    cannot_hash_ = !hashes.ok();
-    if (cannot_hash_)
-      log_info("the CPU hashes GPU memory: {}", hashes.error().message());
-    else
-      hashes_ = std::move(*hashes);
-  }
-  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  uint32_t chunk_bytes() const { return chunk_bytes_; }
 
   // A chunk is never in two slots, and begins at the same place in its object as in any other dump.
-  // Objects are added in the order of hash().
-  Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& from) {
+  // hashes: of this object and of those that are added next; null: none.
+  Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& from, HashStream* hashes) {
     const size_t object = saved_.objects.size();
     image::Object& index =
         saved_.objects.emplace_back(image::Object{bo.object_id, bo.size, {}, {}});
@@ -73,7 +63,7 @@ class Saver {
     for (uint64_t offset = 0; offset < bo.size;) {
       const auto size = static_cast<uint32_t>(std::min<uint64_t>(bo.size - offset, chunk_bytes_));
       Part part{object, 0, size};
-      part.is_known = recognise(part);
+      part.is_known = hashes && recognise(part, *hashes);
       if (!has_room(part.is_known ? 0 : size)) TRY(launch());
       if (slots_[current_].state != State::kFilling) TRY(empty(current_));
       append(from, part, offset);
@@ -127,9 +117,15 @@ class Saver {
 
   // True if the GPU has hashed the chunk, and it is known, so that it need not be copied. What is
   // copied is hashed again: in a pre-dump, the process may have changed it meanwhile.
-  bool recognise(Part& part) {
-    if (next_hash_ >= hashes_.size()) return false;
-    const image::Hash hash = hashes_[next_hash_++];
+  bool recognise(Part& part, HashStream& hashes) {
+    if (cannot_hash_) return false;
+    const auto next = hashes.next();
+    if (!next.ok()) {
+      cannot_hash_ = true;
+      log_info("the CPU hashes GPU memory: {}", next.error().message());
+      return false;
+    }
+    const image::Hash& hash = *next;
     saved_.counts.hashed_bytes += part.size;
     if (hash == zeros_.of(part.size)) {
       part.chunk.size = part.size;
@@ -335,12 +331,10 @@ class Saver {
   pipeline::Workers& workers_;
   std::optional<pipeline::MemoryFile> memory_;  // the file, if it is in memory
   std::vector<Slot> slots_;
-  uint64_t chunk_bytes_;
+  uint32_t chunk_bytes_;
   Progress progress_;
   unsigned current_ = 0;
   bool cannot_hash_ = false;
-  std::vector<gpu::ChunkHash> hashes_;  // of the objects that are added next
-  size_t next_hash_ = 0;
   image::HashesOfZeros zeros_;
   std::map<uint32_t, uint32_t> source_numbers_;  // number in the file, by number in Earlier
   Saved saved_;
@@ -360,8 +354,10 @@ Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
       const kernel::Bo& bo = bos[batch.size()];
       batch.add(TRY(import(bo.object_id, bo.size)), bo.size);
     } while (batch.size() < bos.size() && saver.gpu_hashes() && batch.has_room());
-    saver.hash(batch.bos());
-    for (size_t i = 0; i < batch.size(); i++) TRY(saver.add(bos[i], batch.take(i)));
+    std::optional<HashStream> hashes;
+    if (saver.gpu_hashes()) hashes.emplace(engine, batch.bos(), saver.chunk_bytes());
+    for (size_t i = 0; i < batch.size(); i++)
+      TRY(saver.add(bos[i], batch.take(i), hashes ? &*hashes : nullptr));
     bos = bos.subspan(batch.size());
   }
   return saver.finish();

@@ -8,18 +8,24 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "image/flatten.h"
 #include "tests/contents_test.h"
+#include "tests/patience.h"
 
 namespace amdgpu_criu::dump {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing_support::ContentsTest;
 using testing_support::FakeState;
 using testing_support::gpu_22;
 using testing_support::kChunk;
 using testing_support::kStaging;
+using testing_support::patient;
 using testing_support::TempDir;
 
 struct Way {
@@ -322,7 +328,10 @@ class GpuHashes : public IncrementalTest {
     add(7, 2 * kStaging.total(), 0);
     write(1, 5 * kChunk, "third change");
   }
-  void TearDown() override { testing_support::hashes_of_gpu = 0; }
+  void TearDown() override {
+    testing_support::hashes_of_gpu = 0;
+    testing_support::before_hash = nullptr;
+  }
   // Saves by GPU if it can hash that many chunks.
   SaveCounts save_with(int hashes, const TempDir& dir) {
     testing_support::hashes_of_gpu = hashes;
@@ -357,8 +366,23 @@ TEST_F(GpuHashes, TheImageIsThatOfTheCpu) {
 TEST_F(GpuHashes, TheCpuGoesOnIfTheGpuFails) {
   save_with(0, by_cpu_);
   const SaveCounts counts = save_with(20, by_gpu_);
-  EXPECT_EQ(counts.hashed_bytes, 0u);
+  EXPECT_EQ(counts.hashed_bytes, 20 * kChunk);
   EXPECT_EQ(by_gpu_.read(name_), by_cpu_.read(name_));
+}
+
+TEST_F(GpuHashes, ChunksAreCopiedWhileOthersAreHashed) {
+  add(8, 4 * kStaging.total(), 8);  // it needs each slot several times
+  const auto deadline = std::chrono::steady_clock::now() + patient(20s);
+  const uint64_t chunks = save_with(0, by_cpu_).bytes / kChunk;
+  uint64_t hashed = 0;
+  testing_support::before_hash = [&] {
+    if (++hashed < chunks) return;
+    while (testing_support::bytes_read == 0 && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(1ms);
+    EXPECT_GT(testing_support::bytes_read, 0u);
+  };
+  save_with(-1, by_gpu_);
+  EXPECT_GE(hashed, chunks);
 }
 
 TEST_F(GpuHashes, TheFirstDumpCopiesNoZeros) {

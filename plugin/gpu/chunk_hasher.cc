@@ -19,7 +19,7 @@ static_assert(sizeof(ChunkHash) == sizeof(image::Hash));
 // job takes too long, and a software GPU is ten thousand times as slow.
 constexpr uint32_t kMaxParts = 512;
 constexpr uint32_t kFirstChunks = 32;
-constexpr uint32_t kMaxChunks = 16384;
+constexpr uint32_t kMaxChunks = 4096;  // after 1 GiB, copies can begin
 constexpr std::chrono::milliseconds kFast{50};
 
 // Places in the BO of the hasher, in bytes.
@@ -72,20 +72,24 @@ Status ChunkHasher::test_itself(amdgpu_device* device) {
   const auto bytes = TRY(bo->map_for_cpu()).first(kSize);
   for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<std::byte>(i * 7 + i / 1021);
   const Hashed all{bo.get(), kSize};
-  const auto hashes = TRY(hash({&all, 1}, kChunk));
-  for (size_t i = 0; i < hashes.size(); i++) {
-    const auto chunk = bytes.subspan(i * kChunk, std::min<uint64_t>(kChunk, kSize - i * kChunk));
-    if (hashes[i] != image::strong_hash(chunk))
-      return Error(EIO, "the compute kernel returns wrong hashes");
-  }
+  std::span<const std::byte> left = bytes;
+  bool right = true;
+  TRY(hash({&all, 1}, kChunk, [&](std::span<const ChunkHash> some) {
+    for (const ChunkHash& one : some) {
+      const auto chunk = left.first(std::min<size_t>(kChunk, left.size()));
+      right &= one == image::strong_hash(chunk);
+      left = left.subspan(chunk.size());
+    }
+    return right;
+  }));
+  if (!right || !left.empty()) return Error(EIO, "the compute kernel returns wrong hashes");
   return {};
 }
 
-Result<std::vector<ChunkHash>> ChunkHasher::hash(std::span<const Hashed> bos,
-                                                 uint32_t chunk_bytes) {
+Status ChunkHasher::hash(std::span<const Hashed> bos, uint32_t chunk_bytes,
+                         const TakeHashes& take) {
   if (chunk_bytes == 0 || chunk_bytes % kKib != 0 || chunk_bytes > kMaxChunkBytes)
     return Error::of(ENOTSUP, "chunks of {} bytes", chunk_bytes);
-  std::vector<ChunkHash> hashes;
   std::vector<Part> parts;
   uint32_t chunks = 0;
   for (const Hashed& one : bos) {
@@ -100,13 +104,13 @@ Result<std::vector<ChunkHash>> ChunkHasher::hash(std::span<const Hashed> bos,
       offset += size;
       chunks += taken;
       if (chunks < limit_ && parts.size() < kMaxParts) continue;
-      TRY(run(parts, chunk_bytes, hashes));
+      if (!take(TRY(run(parts, chunk_bytes)))) return {};
       parts.clear();
       chunks = 0;
     }
   }
-  if (!parts.empty()) TRY(run(parts, chunk_bytes, hashes));
-  return hashes;
+  if (!parts.empty()) (void)take(TRY(run(parts, chunk_bytes)));
+  return {};
 }
 
 // Returns the number of dwords.
@@ -130,9 +134,8 @@ Result<uint32_t> ChunkHasher::write_commands(std::span<const Part> parts, uint32
   return static_cast<uint32_t>(pm4.size());
 }
 
-// Appends the hashes of the parts.
-Status ChunkHasher::run(std::span<const Part> parts, uint32_t chunk_bytes,
-                        std::vector<ChunkHash>& hashes) {
+Result<std::span<const ChunkHash>> ChunkHasher::run(std::span<const Part> parts,
+                                                    uint32_t chunk_bytes) {
   const uint32_t dwords = TRY(write_commands(parts, chunk_bytes));
   // The memory may have changed since the caches of the GPU have read it.
   const CommandBuffer commands{AMDGPU_HW_IP_COMPUTE, memory_->address() + kCommands, dwords,
@@ -148,10 +151,9 @@ Status ChunkHasher::run(std::span<const Part> parts, uint32_t chunk_bytes,
   TRY(context_->wait(commands, fence));
   if (std::chrono::steady_clock::now() - start < kFast && chunks == limit_)
     limit_ = std::min(2 * limit_, kMaxChunks);
-  const size_t before = hashes.size();
-  hashes.resize(before + chunks);
-  memcpy(&hashes[before], at(kHashes), chunks * sizeof(ChunkHash));
-  return {};
+  hashes_.resize(chunks);
+  memcpy(hashes_.data(), at(kHashes), chunks * sizeof(ChunkHash));
+  return std::span<const ChunkHash>(hashes_);
 }
 
 }  // namespace amdgpu_criu::gpu

@@ -24,7 +24,7 @@ class ChunkHasher {
   ~ChunkHasher();
 
   // BOs are whole KiB, chunk_bytes is whole KiB, at most 64 MiB.
-  Result<std::vector<ChunkHash>> hash(std::span<const Hashed> bos, uint32_t chunk_bytes);
+  Status hash(std::span<const Hashed> bos, uint32_t chunk_bytes, const TakeHashes& take);
 
  private:
   // A dispatch: chunks of one BO.
@@ -37,7 +37,8 @@ class ChunkHasher {
   explicit ChunkHasher(HashKernel kernel) : kernel_(std::move(kernel)) {}
   Status prepare(amdgpu_device* device);
   Status test_itself(amdgpu_device* device);
-  Status run(std::span<const Part> parts, uint32_t chunk_bytes, std::vector<ChunkHash>& hashes);
+  // Returns the hashes of the parts, until the next call.
+  Result<std::span<const ChunkHash>> run(std::span<const Part> parts, uint32_t chunk_bytes);
   Result<uint32_t> write_commands(std::span<const Part> parts, uint32_t chunk_bytes);
   std::byte* at(uint64_t offset) const { return bytes_.data() + offset; }
 
@@ -46,6 +47,7 @@ class ChunkHasher {
   // The kernel's code, arguments, commands and results.
   std::unique_ptr<MappedBo> memory_;
   std::span<std::byte> bytes_;
+  std::vector<ChunkHash> hashes_;
   uint32_t limit_;  // chunks in a submission
 };
 

@@ -52,6 +52,8 @@ struct Hashed {
   Imported* bo = nullptr;
   uint64_t size = 0;
 };
+// Gets the next hashes. False: no more are wanted.
+using TakeHashes = std::function<bool(std::span<const ChunkHash>)>;
 constexpr uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
   return (bytes + chunk_bytes - 1) / chunk_bytes;
 }
@@ -99,10 +101,11 @@ class Engine {
   // Returns at once for an idle slot. After an error the slot's contents are undefined.
   virtual Status wait(unsigned slot) = 0;
 
-  // Hashes of the chunks of BOs, in their order, computed where the memory is. After an error the
-  // caller has to compute them.
-  virtual Result<std::vector<ChunkHash>> hash(std::span<const Hashed> bos, uint32_t chunk_bytes) {
-    (void)bos, (void)chunk_bytes;
+  // Computes hashes of the chunks of BOs where the memory is, and gives them in their order. After
+  // an error the caller has to compute those that it has not got. A second thread may call this
+  // while the first one copies.
+  virtual Status hash(std::span<const Hashed> bos, uint32_t chunk_bytes, const TakeHashes& take) {
+    (void)bos, (void)chunk_bytes, (void)take;
     return Error(ENOTSUP, "this engine computes no hashes");
   }
 };

@@ -107,9 +107,9 @@ class SdmaEngine : public Engine {
     return context_->wait(commands_of(slot, 0), std::exchange(slot.fence, 0));
   }
 
-  Result<std::vector<ChunkHash>> hash(std::span<const Hashed> bos, uint32_t chunk_bytes) override {
+  Status hash(std::span<const Hashed> bos, uint32_t chunk_bytes, const TakeHashes& take) override {
     if (!hasher_) hasher_ = TRY(ChunkHasher::create(device_.get()));
-    return hasher_->hash(bos, chunk_bytes);
+    return hasher_->hash(bos, chunk_bytes, take);
   }
 
  private:

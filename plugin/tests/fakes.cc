@@ -285,9 +285,8 @@ class FakeEngine : public gpu::Engine {
     for (const gpu::Piece& piece : std::exchange(slot.pieces, {})) TRY(copy(slot, piece));
     return {};
   }
-  Result<std::vector<gpu::ChunkHash>> hash(std::span<const gpu::Hashed> bos,
-                                           uint32_t chunk_bytes) override {
-    std::vector<gpu::ChunkHash> hashes;
+  Status hash(std::span<const gpu::Hashed> bos, uint32_t chunk_bytes,
+              const gpu::TakeHashes& take) override {
     for (const gpu::Hashed& one : bos) {
       std::vector<std::byte> bytes(one.size);
       const int fd = static_cast<FakeImported*>(one.bo)->file.get();
@@ -296,12 +295,14 @@ class FakeEngine : public gpu::Engine {
       for (std::span<const std::byte> left = bytes; !left.empty();) {
         if (hashes_of_gpu == 0) return Error(ENOTSUP, "there is no compute kernel");
         if (hashes_of_gpu > 0) hashes_of_gpu--;
+        if (before_hash) before_hash();
         const auto chunk = left.first(std::min<size_t>(chunk_bytes, left.size()));
-        hashes.push_back(image::strong_hash(chunk));
+        const gpu::ChunkHash hash = image::strong_hash(chunk);
+        if (!take({&hash, 1})) return {};
         left = left.subspan(chunk.size());
       }
     }
-    return hashes;
+    return {};
   }
 
  private:
@@ -358,6 +359,7 @@ std::atomic<int> fail_copies_after = -1;
 std::atomic<int> hashes_of_gpu = 0;
 std::atomic<uint64_t> bytes_read = 0;
 std::function<void()> during_copies;
+std::function<void()> before_hash;
 
 FakeState::FakeState()
     : shared_memory(std::move(

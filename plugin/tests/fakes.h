@@ -106,6 +106,8 @@ extern std::atomic<int> hashes_of_gpu;
 extern std::atomic<uint64_t> bytes_read;
 // Called at each wait for copies, if set.
 extern std::function<void()> during_copies;
+// Called before each hash that an engine computes, if set.
+extern std::function<void()> before_hash;
 Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd, gpu::StagingSize staging);
 
 }  // namespace amdgpu_criu::testing_support

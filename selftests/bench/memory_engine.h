@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 // A fake GPU: plain memory, and a thread that copies one slot after the other, like the ring of an
-// SDMA engine, as fast as it can or at the rate of a link.
+// SDMA engine, as fast as it can or at the rate of a link. It hashes at a rate, too: what the
+// hashes are was computed before.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -20,11 +22,17 @@ struct Memory : gpu::Imported {
   std::byte* bytes;
 };
 
+// All rates are bytes per second. 0: no limit for the link, and no hashes.
+struct EngineRates {
+  double link = 0;
+  double hashes = 0;
+};
+using KnownHash = std::function<gpu::ChunkHash(const std::byte* chunk)>;
+
 class MemoryEngine : public gpu::Engine {
  public:
-  // bytes_per_second: of the link; 0: no limit.
-  explicit MemoryEngine(gpu::StagingSize staging, double bytes_per_second = 0)
-      : rate_(bytes_per_second), slots_(staging.slots) {
+  explicit MemoryEngine(gpu::StagingSize staging, EngineRates rates = {}, KnownHash hash = {})
+      : rates_(rates), known_(std::move(hash)), slots_(staging.slots) {
     for (Slot& slot : slots_)
       slot.memory = std::move(*Mapping::map(staging.bytes, PROT_READ | PROT_WRITE,
                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
@@ -53,6 +61,30 @@ class MemoryEngine : public gpu::Engine {
   Status wait(unsigned slot) override {
     std::unique_lock guard(lock_);
     changed_.wait(guard, [&] { return !slots_[slot].busy; });
+    return {};
+  }
+  // A submission is 128 MiB of the 2 GiB of a bench, as 1 GiB would be of 16.
+  Status hash(std::span<const gpu::Hashed> bos, uint32_t chunk_bytes,
+              const gpu::TakeHashes& take) override {
+    if (rates_.hashes <= 0) return Error(ENOTSUP, "no hashes");
+    const size_t most = (128u << 20) / chunk_bytes;
+    std::vector<gpu::ChunkHash> hashes;
+    Clock::time_point end = Clock::now();
+    const auto give = [&] {
+      const std::chrono::duration<double> time(static_cast<double>(hashes.size() * chunk_bytes) /
+                                               rates_.hashes);
+      end += std::chrono::duration_cast<Clock::duration>(time);
+      std::this_thread::sleep_until(end);
+      const bool more = take(hashes);
+      hashes.clear();
+      return more;
+    };
+    for (const gpu::Hashed& one : bos)
+      for (uint64_t at = 0; at < one.size; at += chunk_bytes) {
+        hashes.push_back(known_(static_cast<Memory*>(one.bo)->bytes + at));
+        if (hashes.size() == most && !give()) return {};
+      }
+    if (!hashes.empty()) (void)give();
     return {};
   }
 
@@ -89,7 +121,7 @@ class MemoryEngine : public gpu::Engine {
   Clock::time_point reserve(const Slot& slot) {
     double bytes = 0;
     for (const gpu::Piece& piece : slot.pieces) bytes += static_cast<double>(piece.size);
-    const std::chrono::duration<double> time(rate_ > 0 ? bytes / rate_ : 0);
+    const std::chrono::duration<double> time(rates_.link > 0 ? bytes / rates_.link : 0);
     idle_since_ =
         std::max(idle_since_, slot.started) + std::chrono::duration_cast<Clock::duration>(time);
     return idle_since_;
@@ -104,14 +136,15 @@ class MemoryEngine : public gpu::Engine {
       guard.unlock();
       const Clock::time_point end = reserve(slot);
       for (const gpu::Piece& piece : slot.pieces) copy(slot, piece);
-      if (rate_ > 0) std::this_thread::sleep_until(end);
+      if (rates_.link > 0) std::this_thread::sleep_until(end);
       guard.lock();
       slot.busy = false;
       changed_.notify_all();
     }
   }
 
-  const double rate_;
+  const EngineRates rates_;
+  const KnownHash known_;
   Clock::time_point idle_since_{};  // of the link; only the thread uses it
   std::mutex lock_;                 // protects the members below, except the thread
   std::condition_variable changed_;

@@ -8,6 +8,7 @@
 // BENCH_SLOW_DISK: MB/s of the slower disk, which does not vary (default: 500);
 // BENCH_SLOW_CPU: MB/s at which each of 16 CPUs copies files in memory (default: 50), on a machine
 // whose link to the GPU is 0.8 times as fast as all of them;
+// BENCH_SLOW_LINK: MB/s of the link to a GPU that hashes 20 times as fast (default: 400);
 // BENCH_TABLE: a file that gets the results, too;
 // BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
@@ -48,12 +49,16 @@ double slow_rate() {
 }
 
 constexpr unsigned kManyCpus = 16;
+double slow_link_rate() {
+  return 1e6 * static_cast<double>(std::max<uint64_t>(number("BENCH_SLOW_LINK", 400), 1));
+}
 double slow_cpu_rate() {
   return 1e6 * static_cast<double>(std::max<uint64_t>(number("BENCH_SLOW_CPU", 50), 1));
 }
 
 // What is slower than on this machine, at rates that do not vary.
-enum class Slow { kNothing, kDisk, kCpus };
+enum class Slow { kNothing, kDisk, kCpus, kLink };
+constexpr uint64_t kChunk = 256u << 10;  // of the plugin's dumps
 
 gpu::StagingSize staging() {
   gpu::StagingSize size;
@@ -117,9 +122,14 @@ class Bench {
 
   // Changes one byte in that many twentieths of the chunks.
   void dirty(unsigned twentieths) {
-    constexpr uint64_t kChunk = 256u << 10;
     for (uint64_t chunk = 0; chunk < memory_.size() / kChunk; chunk++)
       if (chunk % 20 < twentieths) memory_.data()[chunk * kChunk + 7] ^= std::byte{1};
+  }
+  // The hashes that the slow link's GPU is going to compute.
+  void hash_all() {
+    hashes_.clear();
+    for (uint64_t at = 0; at < memory_.size(); at += kChunk)
+      hashes_.push_back(image::strong_hash(memory_.bytes().subspan(at, kChunk)));
   }
 
   Status save(const fs::path& path, bool hashes, bool incremental, bool encrypted = false) {
@@ -133,7 +143,9 @@ class Bench {
     }
     topology::Gpu gpu;
     gpu.gpu_id = 1;
-    MemoryEngine engine(staging(), link_rate());
+    MemoryEngine engine(staging(), rates(), [this](const std::byte* chunk) {
+      return hashes_.at((chunk - memory_.data()) / kChunk);
+    });
     const auto queue = TRY(make_queue(engine.slots()));
     pipeline::Workers workers(threads());
     auto writer = TRY(image::ContentsWriter::create(directory, image::contents_file_name(0, 1)));
@@ -143,6 +155,7 @@ class Bench {
     options.hashes = hashes;
     options.earlier = earlier ? &*earlier : nullptr;
     options.workers = &workers;
+    options.gpu_hashes = slow_ == Slow::kLink;
     if (slow_ == Slow::kCpus) options.write = slow_copies();
     auto saved = TRY(dump::save_contents(engine, *queue, bos_, import(), options, writer));
     return writer.finish(image::encode(image::Contents{
@@ -153,7 +166,7 @@ class Bench {
     const Fd fd = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
     const auto directory = TRY(images(fd, encrypted));
     const auto found = TRY(image::load_contents(directory));
-    MemoryEngine engine(staging(), link_rate());
+    MemoryEngine engine(staging(), rates());
     const auto queue = TRY(make_queue(engine.slots()));
     auto files = TRY(image::ChunkFiles::open(directory, found.front()));
     files.use_direct();
@@ -167,7 +180,7 @@ class Bench {
 
   // Copies to staging memory, and does nothing else.
   Status copy() {
-    MemoryEngine engine(staging(), link_rate());
+    MemoryEngine engine(staging(), rates());
     Memory memory(memory_.data());
     uint64_t at = 0;
     for (unsigned slot = 0; at < bytes(); slot = (slot + 1) % engine.slots()) {
@@ -264,7 +277,8 @@ class Bench {
     };
   }
   Result<std::unique_ptr<pipeline::IoQueue>> make_queue(unsigned depth) {
-    if (slow_ == Slow::kNothing) return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+    if (slow_ == Slow::kNothing || slow_ == Slow::kLink)
+      return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
     if (slow_ == Slow::kCpus) return pipeline::make_thread_queue(depth, slow_copies());
     return pipeline::make_thread_queue(
         depth, [this](const auto&... transfer) { return slow_disk_.transfer(transfer...); });
@@ -273,7 +287,11 @@ class Bench {
     return
         [copies = slow_copies_](const auto&... transfer) { return copies.transfer(transfer...); };
   }
-  double link_rate() const { return slow_ == Slow::kCpus ? 0.8 * kManyCpus * slow_cpu_rate() : 0; }
+  EngineRates rates() const {
+    if (slow_ == Slow::kCpus) return {.link = 0.8 * kManyCpus * slow_cpu_rate()};
+    if (slow_ == Slow::kLink) return {.link = slow_link_rate(), .hashes = 20 * slow_link_rate()};
+    return {};
+  }
   unsigned threads() const {
     return slow_ == Slow::kCpus ? kManyCpus : pipeline::worker_threads(pipeline::kMaxThreadsOfGpu);
   }
@@ -282,6 +300,7 @@ class Bench {
   fs::path top_;
   Mapping memory_;
   std::vector<kernel::Bo> bos_;
+  std::vector<gpu::ChunkHash> hashes_;  // of the chunks of the memory
   Slow slow_ = Slow::kNothing;
   SlowDisk slow_disk_{slow_rate()};
   SlowCopies slow_copies_{slow_cpu_rate()};
@@ -309,6 +328,7 @@ constexpr Case after_a_pre_dump(const char* name, Slow slow) {
             TRY(bench.clear());
             TRY(bench.save(bench.first(), true, false));
             bench.dirty(kTwentieths);
+            bench.hash_all();
             return {};
           },
           [](Bench& bench) { return bench.save(bench.second(), true, true); }, slow};
@@ -323,6 +343,11 @@ Status prepare_restore(Bench& bench) {
   return dump(bench);
 }
 
+Status prepare_hashes(Bench& bench) {
+  TRY(bench.clear());
+  bench.hash_all();
+  return {};
+}
 Status prepare_decryption(Bench& bench) {
   TRY(bench.clear());
   return dump_encrypted(bench);
@@ -362,6 +387,11 @@ constexpr Case kCases[] = {
     {"slow CPUs, read by 16", prepare_reads, [](Bench& b) { return b.transfer_by_threads(false); },
      Slow::kCpus},
     {"slow CPUs, restore", prepare_restore, restore, Slow::kCpus},
+    {"slow link, dump", clear, dump, Slow::kLink},
+    {"slow link, dump with hashes", prepare_hashes, dump_with_hashes, Slow::kLink},
+    after_a_pre_dump<0>("slow link, after a pre-dump, 0 %", Slow::kLink),
+    after_a_pre_dump<1>("slow link, after a pre-dump, 5 %", Slow::kLink),
+    after_a_pre_dump<10>("slow link, after a pre-dump, 50 %", Slow::kLink),
 };
 
 struct Shape {
@@ -385,7 +415,8 @@ void run(benchmark::State& state, Bench& bench, const Shape& shape, const Case& 
 void add(Bench& bench, const Shape& shape, const Case& what) {
   // How many objects there are makes no difference to what is slow.
   if (what.slow != Slow::kNothing && shape.objects > 1) return;
-  if (what.slow == Slow::kCpus && is_disk(directory())) return;
+  // A disk may be slower than the link.
+  if ((what.slow == Slow::kCpus || what.slow == Slow::kLink) && is_disk(directory())) return;
   benchmark::RegisterBenchmark((std::string(shape.name) + "/" + what.name).c_str(),
                                [&](benchmark::State& state) { run(state, bench, shape, what); })
       ->Iterations(1)

@@ -20,6 +20,8 @@ int flatten(const std::string& directory, const std::string& to);
 int verify(const std::string& directory, Format format);
 int requirements(const std::string& directory, Format format);
 int stack_id(Format format);
+// Prints a specification of the Container Device Interface. kind: "VENDOR/CLASS".
+int cdi(const std::string& kind);
 int list_options(Format format);
 // Directories may be empty: CRIU's own, and none.
 int check(const std::string& plugin_directory, const std::string& image_directory, Format format);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // amdgpu-criu: examines this machine and images, and makes snapshots of servers.
 #include <CLI/CLI.hpp>
+#include <regex>
 
 #include "snapshot/command_line.h"
 #include "tool/commands.h"
@@ -63,6 +64,19 @@ int main(int argc, char** argv) try {
   CLI::App* stack_id = app.add_subcommand(
       "stack-id",
       "Print an identifier that is equal on machines that can restore each other's images");
+  CLI::App* cdi = app.add_subcommand(
+      "cdi", "Print the GPUs as devices for container engines (Container Device Interface)");
+  std::string kind = "amd.com/gpu";
+  cdi->add_option("--kind", kind, "The kind of the devices")
+      ->type_name("VENDOR/CLASS")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            const std::regex form(
+                "[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?");
+            return std::regex_match(text, form) ? "" : "not VENDOR/CLASS: " + text;
+          },
+          ""))
+      ->capture_default_str();
   CLI::App* options =
       app.add_subcommand("options", "Print all options of the plugin as a configuration file");
   CLI::App* bench = app.add_subcommand(
@@ -113,6 +127,7 @@ int main(int argc, char** argv) try {
   if (*flatten) return amdgpu_criu::tool::flatten(directory, flattened);
   if (*requirements) return amdgpu_criu::tool::requirements(directory, format);
   if (*stack_id) return amdgpu_criu::tool::stack_id(format);
+  if (*cdi) return amdgpu_criu::tool::cdi(kind);
   if (*options) return amdgpu_criu::tool::list_options(format);
   if (*bench) return amdgpu_criu::tool::bench(benched, format);
   return amdgpu_criu::tool::check(libdir, directory, format);

@@ -224,6 +224,15 @@ TEST_F(Tool, StackIdNeedsAGpu) {
   EXPECT_THAT(outcome.output, HasSubstr("no driver stack"));
 }
 
+TEST_F(Tool, CdiNeedsAGpuAndAKind) {
+  for (const char* kind : {"amd.com", "amd.com/", "/gpu", "AMD/gpu", "amd.com/gpu=0"})
+    EXPECT_THAT(run(std::string("cdi --kind ") + kind).output, HasSubstr("not VENDOR/CLASS"));
+  if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
+  const Outcome outcome = run("cdi");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("there is no GPU here"));
+}
+
 TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   TempDir empty;
   EXPECT_EQ(run("").status, 2);

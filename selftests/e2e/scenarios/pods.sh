@@ -55,15 +55,9 @@ BinaryName = "$DIR/runtime"
 END
 }
 
-# A device of CDI for each GPU, gpu0 and gpu1, as a device plugin names them.
 write_cdi() {
   mkdir -p $CDI_SPECS
-  python3 -c '
-import json, sys
-nodes = lambda minor: [{"path": "/dev/kfd"}, {"path": f"/dev/dri/renderD{minor}"}]
-print(json.dumps({"cdiVersion": "0.6.0", "kind": "amd.com/gpu", "devices": [
-    {"name": f"gpu{i}", "containerEdits": {"deviceNodes": nodes(minor)}}
-    for i, minor in enumerate(sys.argv[1:])]}))' $FIRST_MINOR $SECOND_MINOR >$CDI_SPECS/amd.json
+  "$TOOL" cdi >$CDI_SPECS/amdgpu-criu.json || fail "amdgpu-criu cdi: status $?"
 }
 
 is_cri_up() { cri version >"$DIR/version"; }
@@ -116,7 +110,7 @@ nodes = ["/dev/kfd", f"/dev/dri/renderD{int(first) + int(gpu)}"]
 if listed:
     config["devices"] = [{"container_path": node, "host_path": node, "permissions": "rw"} for node in nodes]
 else:
-    config["CDI_devices"] = [{"name": f"amd.com/gpu=gpu{gpu}"}]
+    config["CDI_devices"] = [{"name": f"amd.com/gpu={gpu}"}]
 print(json.dumps(config))
 END
 }

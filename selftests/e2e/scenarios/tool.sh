@@ -29,6 +29,9 @@ scenario_tool_check() {
   "$TOOL" check --libdir "$PLUGIN_DIR"
   "$TOOL" stack-id --json >"$DIR/stack.json" || fail "stack-id: status $?"
   json "$DIR/stack.json" "0 < len(it['stack_id']) <= 64 and it['stack_id'].isascii()"
+  "$TOOL" cdi --kind example.com/gpu >"$DIR/cdi.json" || fail "cdi: status $?"
+  json "$DIR/cdi.json" "it['kind'] == 'example.com/gpu' and it['devices'][0]['name'] == '0'"
+  json "$DIR/cdi.json" "len(it['devices'][-1]['containerEdits']['deviceNodes']) == $(gpu_count) + 1"
   tool_check nobody setpriv --reuid 65534 --regid 65534 --clear-groups
   [ $STATUS -eq 1 ] || fail "status $STATUS for a user without permission"
   json "$DIR/nobody.json" "{'GPU driver', 'permission'} <= {one['what'] for one in $BAD}"

@@ -140,7 +140,7 @@ Result<std::span<const ChunkHash>> ChunkHasher::run(std::span<const Part> parts,
   // The memory may have changed since the caches of the GPU have read it.
   const CommandBuffer commands{AMDGPU_HW_IP_COMPUTE, memory_->address() + kCommands, dwords,
                                AMDGPU_IB_FLAG_EMIT_MEM_SYNC, "the computation of hashes"};
-  std::vector<amdgpu_bo_handle> bos = {memory_->handle()};
+  std::vector<uint32_t> bos = {memory_->handle()};
   uint32_t chunks = 0;
   for (const Part& part : parts) {
     bos.push_back(part.bo->handle());

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace amdgpu_criu::gpu {
 namespace {
@@ -34,10 +35,33 @@ bool has_clock_of_the_machine() {
   return true;
 }
 
-struct ListCloser {
-  void operator()(amdgpu_bo_list* list) const { amdgpu_bo_list_destroy(list); }
+class BoList {
+ public:
+  static Result<BoList> create(amdgpu_device* device, std::vector<uint32_t> handles) {
+    std::ranges::sort(handles);
+    const auto [first, last] = std::ranges::unique(handles);
+    handles.erase(first, last);
+    std::vector<drm_amdgpu_bo_list_entry> entries;
+    for (const uint32_t handle : handles) entries.push_back({handle, 0});
+    BoList list(device);
+    TRY(checked(amdgpu_bo_list_create_raw(device, static_cast<uint32_t>(entries.size()),
+                                          entries.data(), &list.handle_),
+                "cannot make a BO list"));
+    return list;
+  }
+  BoList(BoList&& other) noexcept
+      : device_(other.device_), handle_(std::exchange(other.handle_, 0)) {}
+  BoList& operator=(BoList&&) = delete;
+  ~BoList() {
+    if (handle_) amdgpu_bo_list_destroy_raw(device_, handle_);
+  }
+  uint32_t handle() const { return handle_; }
+
+ private:
+  explicit BoList(amdgpu_device* device) : device_(device) {}
+  amdgpu_device* device_;
+  uint32_t handle_ = 0;
 };
-using BoList = std::unique_ptr<amdgpu_bo_list, ListCloser>;
 
 }  // namespace
 
@@ -49,26 +73,21 @@ Result<std::unique_ptr<Context>> Context::create(amdgpu_device* device) {
   return result;
 }
 
-Result<uint64_t> Context::submit(const CommandBuffer& commands, std::vector<amdgpu_bo_handle> bos) {
-  std::ranges::sort(bos);
-  const auto [first, last] = std::ranges::unique(bos);
-  bos.erase(first, last);
-  amdgpu_bo_list_handle list = nullptr;
-  TRY(checked(amdgpu_bo_list_create(device_, bos.size(), bos.data(), nullptr, &list),
-              "cannot make a BO list"));
-  const BoList list_owner(list);
-  amdgpu_cs_ib_info ib{};
-  ib.ib_mc_address = commands.address;
-  ib.size = commands.dwords;
+Result<uint64_t> Context::submit(const CommandBuffer& commands, std::vector<uint32_t> bos) {
+  const BoList list = TRY(BoList::create(device_, std::move(bos)));
+  drm_amdgpu_cs_chunk_ib ib{};
+  ib.ip_type = commands.engine;
   ib.flags = commands.flags;
-  amdgpu_cs_request request{};
-  request.ip_type = commands.engine;
-  request.resources = list;
-  request.number_of_ibs = 1;
-  request.ibs = &ib;
-  if (const int result = amdgpu_cs_submit(context_, 0, &request, 1); result != 0)
+  ib.va_start = commands.address;
+  ib.ib_bytes = commands.dwords * sizeof(uint32_t);
+  drm_amdgpu_cs_chunk chunk{AMDGPU_CHUNK_ID_IB, sizeof(ib) / sizeof(uint32_t),
+                            reinterpret_cast<uintptr_t>(&ib)};
+  uint64_t number = 0;
+  if (const int result =
+          amdgpu_cs_submit_raw2(device_, context_, list.handle(), 1, &chunk, &number);
+      result != 0)
     return Error::of(-result, "cannot submit {}: {}", commands.what, strerror(-result));
-  return request.seq_no;
+  return number;
 }
 
 // A wait in the kernel has an absolute timeout on the host's CLOCK_MONOTONIC. A restored task may

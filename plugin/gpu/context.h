@@ -26,8 +26,9 @@ class Context {
   Context& operator=(const Context&) = delete;
   ~Context() { amdgpu_cs_ctx_free(context_); }
 
-  // bos: what the commands use; a BO may be listed several times. Returns the number of the fence.
-  Result<uint64_t> submit(const CommandBuffer& commands, std::vector<amdgpu_bo_handle> bos);
+  // bos: handles of what the commands use; one may be listed several times. Returns the number of
+  // the fence.
+  Result<uint64_t> submit(const CommandBuffer& commands, std::vector<uint32_t> bos);
   // Waits for a fence. An error if the GPU was reset: fences signal then although work was lost.
   Status wait(const CommandBuffer& commands, uint64_t fence);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -82,22 +83,29 @@ class SdmaEngine : public Engine {
     return std::unique_ptr<Imported>(std::move(bo));
   }
 
+  Result<std::unique_ptr<Imported>> import_pages(std::span<const std::byte> pages) override {
+    return std::unique_ptr<Imported>(TRY(MappedBo::of_pages(device_.get(), pages)));
+  }
+
   Status start_read(unsigned slot, std::span<const Piece> pieces) override {
     IbBuilder ib(slots_[slot].ib, count_is_minus_one_);
     const uint64_t staging = slots_[slot].staging.bo->address();
+    if (std::ranges::any_of(pieces, [](const Piece& piece) { return piece.pages != nullptr; }))
+      return Error(EINVAL, "pages are only copied to BOs");
     TRY(check(slots_[slot], pieces));
     for (const Piece& piece : pieces) ib.copy(address_of(piece), staging + piece.at, piece.size);
     return submit(slots_[slot], pieces, ib.finish());
   }
   Status start_write(unsigned slot, std::span<const Piece> pieces) override {
     IbBuilder ib(slots_[slot].ib, count_is_minus_one_);
-    const uint64_t staging = slots_[slot].staging.bo->address();
     TRY(check(slots_[slot], pieces));
-    for (const Piece& piece : pieces)
+    for (const Piece& piece : pieces) {
+      const MappedBo& from = piece.pages ? *mapped(piece.pages) : *slots_[slot].staging.bo;
       if (piece.zero)
         ib.fill_with_zeros(address_of(piece), piece.size);
       else
-        ib.copy(staging + piece.at, address_of(piece), piece.size);
+        ib.copy(from.address() + piece.at, address_of(piece), piece.size);
+    }
     return submit(slots_[slot], pieces, ib.finish());
   }
 
@@ -134,15 +142,16 @@ class SdmaEngine : public Engine {
     return {};
   }
 
+  static const MappedBo* mapped(const Imported* one) { return static_cast<const MappedBo*>(one); }
   static uint64_t address_of(const Piece& piece) {
-    return static_cast<MappedBo*>(piece.bo)->address() + piece.offset;
+    return mapped(piece.bo)->address() + piece.offset;
   }
 
   static Status check(const Slot& slot, std::span<const Piece> pieces) {
     uint64_t packets = 0;
     for (const Piece& piece : pieces) {
-      const uint64_t bo = static_cast<MappedBo*>(piece.bo)->size();
-      const size_t room = slot.bytes.size();
+      const uint64_t bo = mapped(piece.bo)->size();
+      const uint64_t room = piece.pages ? mapped(piece.pages)->size() : slot.bytes.size();
       if (piece.size == 0 || piece.offset > bo || piece.size > bo - piece.offset ||
           (!piece.zero && (piece.at > room || piece.size > room - piece.at)))
         return Error(EINVAL, "a copy does not fit its slot or its BO");
@@ -154,8 +163,11 @@ class SdmaEngine : public Engine {
   }
 
   Status submit(Slot& slot, std::span<const Piece> pieces, uint32_t dwords) {
-    std::vector<amdgpu_bo_handle> handles = {ibs_->handle(), slot.staging.bo->handle()};
-    for (const Piece& piece : pieces) handles.push_back(static_cast<MappedBo*>(piece.bo)->handle());
+    std::vector<uint32_t> handles = {ibs_->handle(), slot.staging.bo->handle()};
+    for (const Piece& piece : pieces) {
+      handles.push_back(mapped(piece.bo)->handle());
+      if (piece.pages) handles.push_back(mapped(piece.pages)->handle());
+    }
     slot.fence = TRY(context_->submit(commands_of(slot, dwords), std::move(handles)));
     return {};
   }

@@ -4,6 +4,7 @@
 #include <amdgpu_drm.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +74,71 @@ TEST_P(SdmaEngine, ReadsBackWhatItWroteThroughAllSlots) {
     for (size_t at = 0; at < bytes.size(); at++)
       ASSERT_EQ(bytes[at], pattern(i * kStaging.bytes + at)) << i << " " << at;
   }
+}
+
+// A mapped file with a pattern.
+struct PatternFile {
+  std::string name;
+  Fd file;
+  Mapping mapping;
+  explicit PatternFile(const std::string& directory) : name(directory + "/sdma-pages-XXXXXX") {
+    file = Fd(mkstemp(name.data()));
+    std::vector<std::byte> bytes(kSize);
+    for (size_t at = 0; at < bytes.size(); at++) bytes[at] = pattern(at);
+    EXPECT_EQ(pwrite(file.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(kSize));
+    mapping = std::move(*Mapping::map(kSize, PROT_READ, MAP_SHARED, file.get()));
+  }
+  PatternFile(const PatternFile&) = delete;
+  PatternFile& operator=(const PatternFile&) = delete;
+  ~PatternFile() { unlink(name.c_str()); }
+};
+
+// From an odd place, and mixed with bytes of the slot and with zeros.
+TEST_P(SdmaEngine, CopiesPagesOfFiles) {
+  for (const char* directory : {"/dev/shm", "."}) {
+    auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
+    ASSERT_TRUE(engine.ok()) << engine.error().message();
+    auto bo = (*engine)->import(dmabuf_, kSize);
+    ASSERT_TRUE(bo.ok()) << bo.error().message();
+    const PatternFile file(directory);
+    const auto pages = (*engine)->import_pages(file.mapping.bytes());
+    ASSERT_TRUE(pages.ok()) << directory << ": " << pages.error().message();
+    const auto bytes = (*engine)->staging(0);
+    std::ranges::fill(bytes, std::byte{0x5a});
+    const Piece pieces[] = {{bo->get(), 0, 4096, 8},
+                            {bo->get(), 4096, 8192, 0, true},
+                            {bo->get(), 12288, 1 << 19, 4711, false, pages->get()}};
+    ASSERT_TRUE((*engine)->start_write(0, pieces).ok());
+    ASSERT_TRUE((*engine)->wait(0).ok());
+    const Piece all{bo->get(), 0, 12288 + (1 << 19)};
+    ASSERT_TRUE((*engine)->start_read(0, {&all, 1}).ok());
+    ASSERT_TRUE((*engine)->wait(0).ok());
+    for (size_t at = 0; at < all.size; at++) {
+      const std::byte expected = at < 4096    ? std::byte{0x5a}
+                                 : at < 12288 ? std::byte{0}
+                                              : pattern(at - 12288 + 4711);
+      ASSERT_EQ(bytes[at], expected) << directory << " " << at;
+    }
+  }
+}
+
+TEST_P(SdmaEngine, PagesThatAreGoneAreAnError) {
+  auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  auto bo = (*engine)->import(dmabuf_, kSize);
+  ASSERT_TRUE(bo.ok()) << bo.error().message();
+  const PatternFile file("/dev/shm");
+  const auto pages = (*engine)->import_pages(file.mapping.bytes());
+  ASSERT_TRUE(pages.ok()) << pages.error().message();
+  ASSERT_EQ(ftruncate(file.file.get(), 4096), 0);
+  const Piece piece{bo->get(), 0, 1 << 20, 0, false, pages->get()};
+  const Status started = (*engine)->start_write(0, {&piece, 1});
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().code(), EFAULT);
+  const Piece other{bo->get(), 0, 1 << 20};
+  EXPECT_TRUE((*engine)->start_write(0, {&other, 1}).ok());
+  EXPECT_TRUE((*engine)->wait(0).ok());
+  EXPECT_FALSE((*engine)->start_read(0, {&piece, 1}).ok());
 }
 
 // Pieces out of order, some of zeros, in one submission. The bytes between them stay unchanged.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "restore/file_pages.h"
 #include "restore/verify_contents.h"
 
 namespace amdgpu_criu::restore {
@@ -14,6 +15,20 @@ using pipeline::Encoding;
 
 // Zeros need no staging memory, only packets.
 constexpr uint64_t kMaxZeroPiece = 256ull << 20;
+// Nor do pages of files, but they are taken from the system while a slot has them.
+constexpr uint64_t kMaxPageBytes = 64ull << 20;
+
+bool is_plain_in_memory(const image::ChunkFiles& files, const image::Chunk& chunk) {
+  return chunk.encoding == Encoding::kPlain && files.in_memory(chunk) && !files.of(chunk).cipher;
+}
+
+bool has_pages(const image::ChunkFiles& files, const Objects& objects) {
+  return std::ranges::any_of(objects, [&](const image::Object* object) {
+    return std::ranges::any_of(object->chunks, [&](const image::Chunk& chunk) {
+      return is_plain_in_memory(files, chunk);
+    });
+  });
+}
 
 class Filler {
  public:
@@ -24,6 +39,7 @@ class Filler {
         files_(files),
         inline_workers_(0),
         workers_(options.workers ? *options.workers : inline_workers_),
+        pages_(engine, workers_, files),
         slots_(engine.slots()),
         progress_(bytes, std::chrono::seconds(1)),
         options_(options) {}
@@ -43,7 +59,7 @@ class Filler {
     for (const image::Chunk& chunk : object.chunks) {
       if (!has_room(chunk)) TRY(launch());
       if (slots_[current_].state != State::kFilling) TRY(empty(current_));
-      append(object, chunk, to, offset);
+      TRY(append(object, chunk, to, offset));
       offset += chunk.size;
     }
     counts_.bytes += object.size;
@@ -69,6 +85,8 @@ class Filler {
   struct Slot {
     State state = State::kIdle;
     std::vector<std::shared_ptr<gpu::Imported>> to;
+    std::vector<std::shared_ptr<const FilePages::Window>> windows;
+    uint64_t page_bytes = 0;
     std::vector<gpu::Piece> pieces;
     std::vector<Part> parts;
     std::vector<pipeline::IoRequest> reads;  // for the queue
@@ -84,23 +102,30 @@ class Filler {
     const Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return true;
     const size_t bytes = engine_.staging(current_).size();
-    if (slot.packets + gpu::packets_for(chunk.size) >= gpu::kMaxPackets) return false;
+    // A chunk in two windows needs one packet more.
+    if (slot.packets + gpu::packets_for(chunk.size) + 1 >= gpu::kMaxPackets) return false;
+    if (is_read_by_gpu(chunk)) return slot.page_bytes + chunk.size <= kMaxPageBytes;
     return chunk.encoding == Encoding::kZeros ||
            (slot.used + chunk.size <= bytes && slot.compressed_used + chunk.stored() <= bytes);
   }
 
-  void append(const image::Object& object, const image::Chunk& chunk,
-              const std::shared_ptr<gpu::Imported>& to, uint64_t offset) {
+  bool is_read_by_gpu(const image::Chunk& chunk) const {
+    return options_.pages && is_plain_in_memory(files_, chunk);
+  }
+
+  Status append(const image::Object& object, const image::Chunk& chunk,
+                const std::shared_ptr<gpu::Imported>& to, uint64_t offset) {
     Slot& slot = slots_[current_];
     slot.state = State::kFilling;
     if (slot.to.empty() || slot.to.back() != to) slot.to.push_back(to);
     slot.packets += gpu::packets_for(chunk.size);
     slot.bytes += chunk.size;
+    if (is_read_by_gpu(chunk)) return append_pages(slot, chunk, to, offset);
     const bool zeros = chunk.encoding == Encoding::kZeros;
     add_piece(slot, {to.get(), offset, chunk.size, slot.used, zeros});
     if (zeros) {
       counts_.zero_bytes += chunk.size;
-      return;
+      return {};
     }
     const auto bytes = engine_.staging(current_).subspan(slot.used, chunk.size);
     auto stored = bytes;
@@ -112,13 +137,32 @@ class Filler {
     slot.parts.push_back({&object, &chunk, bytes, stored});
     if (!files_.in_memory(chunk)) add_read(slot, chunk, stored);
     slot.used += bytes.size();
+    return {};
+  }
+
+  Status append_pages(Slot& slot, const image::Chunk& chunk,
+                      const std::shared_ptr<gpu::Imported>& to, uint64_t offset) {
+    for (uint64_t done = 0; done < chunk.size;) {
+      const uint64_t place = chunk.offset + done;
+      auto window = TRY(pages_.at(chunk, place));
+      const uint64_t size = std::min(chunk.size - done, window->end - place);
+      add_piece(slot,
+                {to.get(), offset + done, size, place - window->start, false, window->pages.get()});
+      if (slot.windows.empty() || slot.windows.back() != window)
+        slot.windows.push_back(std::move(window));
+      done += size;
+    }
+    slot.packets++;
+    slot.page_bytes += chunk.size;
+    counts_.page_bytes += chunk.size;
+    return {};
   }
 
   static void add_piece(Slot& slot, const gpu::Piece& piece) {
     if (!slot.pieces.empty()) {
       gpu::Piece& last = slot.pieces.back();
-      const bool follows =
-          last.bo == piece.bo && last.offset + last.size == piece.offset && last.zero == piece.zero;
+      const bool follows = last.bo == piece.bo && last.offset + last.size == piece.offset &&
+                           last.zero == piece.zero && last.pages == piece.pages;
       const bool fits =
           piece.zero ? last.size + piece.size <= kMaxZeroPiece : last.at + last.size == piece.at;
       if (follows && fits) {
@@ -174,6 +218,7 @@ class Filler {
       TRY(engine_.wait(index));
     }
     slot.to.clear();
+    slot.windows.clear();
     slot.state = State::kIdle;
     return {};
   }
@@ -199,6 +244,7 @@ class Filler {
     slot.used = 0;
     slot.compressed_used = 0;
     slot.packets = 0;
+    slot.page_bytes = 0;
     slot.state = State::kCopying;
     return {};
   }
@@ -237,6 +283,7 @@ class Filler {
   const image::ChunkFiles& files_;
   pipeline::Workers inline_workers_;
   pipeline::Workers& workers_;
+  FilePages pages_;
   std::vector<Slot> slots_;
   unsigned current_ = 0;
   Progress progress_;
@@ -291,17 +338,30 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   };
   auto files = TRY(image::ChunkFiles::open(images, file));
   if (tools.direct) files.use_direct();
-  auto filled = fill_contents(*engine, tools.queue, files, objects, import, tools.options);
-  if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
-  if (tools.gpu_hashes) {
-    auto compared = verify_contents(*engine, objects, import);
-    if (!compared.ok()) return std::move(compared).error().within("restoring " + file.name);
-    report.compared_bytes = *compared;
+  const auto fill_and_compare = [&](bool pages) -> Result<FillCounts> {
+    FillOptions options = tools.options;
+    options.pages = pages;
+    const FillCounts counts =
+        TRY(fill_contents(*engine, tools.queue, files, objects, import, options));
+    if (tools.gpu_hashes) report.compared_bytes = TRY(verify_contents(*engine, objects, import));
+    if (pages && report.compared_bytes != counts.bytes)
+      return Error(ENOTSUP, "the GPU could not compare all of it");
+    return counts;
+  };
+  // What the GPU has copied from pages is compared afterwards. Without that, or if anything fails,
+  // all is filled with bytes that are checked first.
+  const bool pages = tools.gpu_hashes && has_pages(files, objects) && can_compare(*engine, objects);
+  auto filled = fill_and_compare(pages);
+  if (!filled.ok() && pages) {
+    report.not_pages = filled.error().message();
+    filled = fill_and_compare(false);
   }
+  if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();
   report.bytes = filled->bytes;
   report.zero_bytes = filled->zero_bytes;
+  report.page_bytes = filled->page_bytes;
   report.submissions = filled->submissions;
   report.times = filled->times;
   const auto spent = std::chrono::steady_clock::now() - start;

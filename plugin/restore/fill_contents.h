@@ -24,6 +24,7 @@ gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize w
 struct FillCounts {
   uint64_t bytes = 0;        // of objects
   uint64_t zero_bytes = 0;   // of these, not stored
+  uint64_t page_bytes = 0;   // of these, copied by the GPU from pages of files
   uint64_t submissions = 0;  // to the GPU
   pipeline::StageTimes times;
 };
@@ -36,11 +37,14 @@ struct FillOptions {
   ReportProgress progress{};
   pipeline::Workers* workers = nullptr;          // null: the caller's thread does the work
   pipeline::Transfer read = pipeline::transfer;  // what workers read with
+  // The GPU copies plain chunks from the pages of files in memory. Nothing verifies them before:
+  // the caller has to, afterwards.
+  bool pages = false;
 };
 
-// No chunk reaches the GPU before its checksum was verified, which workers do. Files in memory are
-// read by the workers, too, others by the queue. Reads, checksums and copies on the GPU of
-// different slots overlap. Many small objects share a slot.
+// No chunk reaches the GPU before its checksum was verified, which workers do, except from pages.
+// Files in memory are read by the workers, too, others by the queue. Reads, checksums and copies on
+// the GPU of different slots overlap. Many small objects share a slot.
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files, const Objects& objects,
                                  const gpu::ImportObject& import, const FillOptions& options = {});
@@ -62,10 +66,12 @@ struct FillReport {
   uint64_t milliseconds = 0;
   uint64_t zero_bytes = 0;   // of these
   uint64_t submissions = 0;  // to the GPU
+  uint64_t page_bytes = 0;   // copied by the GPU from pages of files
   uint64_t compared_bytes = 0;
   gpu::StagingSize staging;
   const char* io = "";     // the kind of I/O
   std::string not_direct;  // a file without direct I/O, if that was requested
+  std::string not_pages;   // why pages of files were not copied by the GPU, after a try
   pipeline::StageTimes times;
 };
 

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "pipeline/memory_file.h"
+#include "restore/file_pages.h"
 #include "tests/contents_test.h"
 #include "tests/patience.h"
 
@@ -152,6 +153,91 @@ TEST_F(FilesInMemory, MayNeedAnEarlierFileOnADisk) {
   ASSERT_TRUE(counts.ok()) << counts.error().message();
   EXPECT_EQ(counts->stored_bytes, 20 * kChunk);
   expect_round_trip(memory_.fd());
+}
+
+// The GPU copies from pages, and compares the result.
+class FilePagesOfMemory : public FilesInMemory {
+ protected:
+  void SetUp() override {
+    FilesInMemory::SetUp();
+    testing_support::hashes_of_gpu = -1;
+    add(3, 2 * FilePages::kWindow + 12288, 3);
+    ASSERT_TRUE(save(memory_.fd(), {.chunk_bytes = kChunk, .hashes = true}).ok());
+    before_ = all_contents();
+    spoil();
+  }
+  void TearDown() override {
+    testing_support::hashes_of_gpu = 0;
+    testing_support::refuse_pages = false;
+    FilesInMemory::TearDown();
+  }
+  // read: of workers
+  Result<FillReport> fill_all(const pipeline::Transfer& read) {
+    const auto queue = no_queue();
+    const auto loaded = TRY(image::load_contents(memory_.fd()));
+    const FillTools tools{
+        *api_, testing_support::make_fake_engine, kStaging, *queue, true, true, {{}, &many_, read}};
+    return fill_objects(tools, Fd(), TRY(Fd::open("/dev/null", O_RDWR)), memory_.fd(), loaded.at(0),
+                        all_of(loaded.at(0).contents));
+  }
+
+  std::map<uint64_t, std::string> before_;
+};
+
+TEST_F(FilePagesOfMemory, AreReadByNoCpu) {
+  const auto filled = fill_all(refuse);
+  ASSERT_TRUE(filled.ok()) << filled.error().message();
+  EXPECT_EQ(all_contents(), before_);
+  EXPECT_EQ(filled->page_bytes, filled->bytes - filled->zero_bytes);
+  EXPECT_EQ(filled->compared_bytes, filled->bytes);
+  EXPECT_EQ(filled->not_pages, "");
+}
+
+TEST_F(FilePagesOfMemory, AreReadByWorkersIfTheGpuCannotHaveThem) {
+  testing_support::refuse_pages = true;
+  const auto filled = fill_all(pipeline::transfer);
+  ASSERT_TRUE(filled.ok()) << filled.error().message();
+  EXPECT_EQ(all_contents(), before_);
+  EXPECT_EQ(filled->page_bytes, 0u);
+  EXPECT_THAT(filled->not_pages, HasSubstr("cannot be had"));
+}
+
+TEST_F(FilePagesOfMemory, AreNotUsedIfTheGpuComparesNothing) {
+  testing_support::hashes_of_gpu = 0;
+  const auto filled = fill_all(pipeline::transfer);
+  ASSERT_TRUE(filled.ok()) << filled.error().message();
+  EXPECT_EQ(all_contents(), before_);
+  EXPECT_EQ(filled->page_bytes, 0u);
+  EXPECT_EQ(filled->not_pages, "");
+}
+
+// The kernel hangs in the middle of the comparison.
+TEST_F(FilePagesOfMemory, AreReadAgainByWorkersIfTheComparisonFails) {
+  testing_support::hashes_of_gpu = 10;
+  const auto filled = fill_all(pipeline::transfer);
+  ASSERT_TRUE(filled.ok()) << filled.error().message();
+  EXPECT_EQ(all_contents(), before_);
+  EXPECT_EQ(filled->page_bytes, 0u);
+  EXPECT_EQ(filled->compared_bytes, 0u);
+  EXPECT_THAT(filled->not_pages, HasSubstr("could not compare"));
+}
+
+TEST_F(FilePagesOfMemory, ThatAreDamagedAreNamed) {
+  const Fd file = std::move(*Fd::open(memory_.file(name_).c_str(), O_RDWR));
+  ASSERT_EQ(pwrite(file.get(), "?", 1, image::kDataStart + 4096 + 100), 1);  // of object 2
+  const auto filled = fill_all(pipeline::transfer);
+  ASSERT_FALSE(filled.ok());
+  EXPECT_THAT(filled.error().message(), HasSubstr("image " + name_ + ": contents of object 2 are"));
+}
+
+TEST_F(FilePagesOfMemory, ThatAreTruncatedMeanwhileAreAnError) {
+  testing_support::during_copies = [&] {
+    std::filesystem::resize_file(memory_.file(name_), 10 * kChunk);
+  };
+  const auto filled = fill_all(pipeline::transfer);
+  testing_support::during_copies = nullptr;
+  ASSERT_FALSE(filled.ok());
+  EXPECT_THAT(filled.error().message(), HasSubstr("image " + name_ + " is truncated"));
 }
 
 TEST_F(FilesInMemory, DamageDoesNotReachTheGpu) {

@@ -125,9 +125,14 @@ Status Filling::fill(const Batch& batch) {
   if (!report.not_direct.empty())
     log_warning("the file system of {} has no direct I/O: it is read through the page cache",
                 report.not_direct);
-  log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {} compared by it; {}", report.objects,
-           report.bytes, gpu_id, report.milliseconds, in_background_ ? ", in the background" : "",
-           report.compared_bytes, report.times.text());
+  if (!report.not_pages.empty())
+    log_info("GPU {:#x} was filled again, by the CPU: {}", gpu_id, report.not_pages);
+  log_info(
+      "filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {} copied from pages of files and {} "
+      "compared by it; {}",
+      report.objects, report.bytes, gpu_id, report.milliseconds,
+      in_background_ ? ", in the background" : "", report.page_bytes, report.compared_bytes,
+      report.times.text());
   return {};
 }
 

@@ -67,18 +67,34 @@ class Verifier {
   image::HashesOfZeros zeros_;
 };
 
-}  // namespace
-
-Result<uint64_t> verify_contents(gpu::Engine& engine, const Objects& objects,
-                                 const gpu::ImportObject& import) {
-  uint32_t chunk_bytes = 0;
+uint32_t largest_chunk(const Objects& objects) {
+  uint32_t bytes = 0;
   for (const image::Object* object : objects)
-    for (const image::Chunk& chunk : object->chunks)
-      chunk_bytes = std::max(chunk_bytes, chunk.size);
+    for (const image::Chunk& chunk : object->chunks) bytes = std::max(bytes, chunk.size);
+  return bytes;
+}
+
+// Those that have the hashes that the GPU computes.
+Objects hashed_of(const Objects& objects, uint32_t chunk_bytes) {
   Objects hashed;
   std::ranges::copy_if(objects, std::back_inserter(hashed), [&](const image::Object* object) {
     return !object->hashes.empty() && has_chunks_of(*object, chunk_bytes);
   });
+  return hashed;
+}
+
+}  // namespace
+
+bool can_compare(gpu::Engine& engine, const Objects& objects) {
+  const uint32_t chunk_bytes = largest_chunk(objects);
+  return hashed_of(objects, chunk_bytes).size() == objects.size() &&
+         engine.hash({}, chunk_bytes, [](auto) { return true; }).ok();
+}
+
+Result<uint64_t> verify_contents(gpu::Engine& engine, const Objects& objects,
+                                 const gpu::ImportObject& import) {
+  const uint32_t chunk_bytes = largest_chunk(objects);
+  const Objects hashed = hashed_of(objects, chunk_bytes);
   Verifier verifier(engine, chunk_bytes);
   uint64_t bytes = 0;
   for (std::span<const image::Object* const> left = hashed; !left.empty();) {

@@ -13,5 +13,7 @@ namespace amdgpu_criu::restore {
 // A difference is EIO.
 Result<uint64_t> verify_contents(gpu::Engine& engine, const Objects& objects,
                                  const gpu::ImportObject& import);
+// True if it can compare all of these objects.
+bool can_compare(gpu::Engine& engine, const Objects& objects);
 
 }  // namespace amdgpu_criu::restore

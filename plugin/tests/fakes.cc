@@ -239,6 +239,11 @@ struct FakeImported : gpu::Imported {
   uint64_t size;
 };
 
+struct FakePages : gpu::Imported {
+  explicit FakePages(std::span<const std::byte> pages) : bytes(pages) {}
+  std::span<const std::byte> bytes;
+};
+
 class FakeEngine : public gpu::Engine {
  public:
   static Result<std::unique_ptr<gpu::Engine>> create(Fd render, gpu::StagingSize staging) {
@@ -269,6 +274,10 @@ class FakeEngine : public gpu::Engine {
     return std::unique_ptr<gpu::Imported>(
         new FakeImported(TRY(dmabuf.duplicate()), object, status.st_size));
   }
+  Result<std::unique_ptr<gpu::Imported>> import_pages(std::span<const std::byte> pages) override {
+    if (refuse_pages) return Error(EFAULT, "these pages cannot be had");
+    return std::unique_ptr<gpu::Imported>(new FakePages(pages));
+  }
   Status start_read(unsigned slot, std::span<const gpu::Piece> pieces) override {
     return start(slot, pieces, false);
   }
@@ -287,6 +296,7 @@ class FakeEngine : public gpu::Engine {
   }
   Status hash(std::span<const gpu::Hashed> bos, uint32_t chunk_bytes,
               const gpu::TakeHashes& take) override {
+    if (hashes_of_gpu == 0) return Error(ENOTSUP, "there is no compute kernel");
     for (const gpu::Hashed& one : bos) {
       std::vector<std::byte> bytes(one.size);
       const int fd = static_cast<FakeImported*>(one.bo)->file.get();
@@ -322,7 +332,7 @@ class FakeEngine : public gpu::Engine {
       const uint64_t size = static_cast<FakeImported*>(piece.bo)->size;
       packets += gpu::packets_for(piece.size);
       if (piece.size == 0 || piece.offset + piece.size > size ||
-          (!piece.zero && piece.at + piece.size > slot.memory.size()))
+          (!piece.zero && piece.at + piece.size > source(slot, piece).size()))
         return Error(EINVAL, "a copy does not fit");
     }
     if (pieces.empty() || packets > gpu::kMaxPackets) return Error(EINVAL, "too much at once");
@@ -331,6 +341,9 @@ class FakeEngine : public gpu::Engine {
     return {};
   }
 
+  static std::span<const std::byte> source(const FakeSlot& slot, const gpu::Piece& piece) {
+    return piece.pages ? static_cast<const FakePages*>(piece.pages)->bytes : slot.memory.bytes();
+  }
   static Status copy(const FakeSlot& slot, const gpu::Piece& piece) {
     if (fail_copies_after-- == 0) return Error(EIO, "injected failure of a copy");
     const int fd = static_cast<FakeImported*>(piece.bo)->file.get();
@@ -341,9 +354,9 @@ class FakeEngine : public gpu::Engine {
                                   static_cast<off_t>(piece.size)) == 0;
       return done ? Status() : Error(EIO, "cannot fill with zeros");
     }
-    std::byte* const bytes = &slot.memory.data()[piece.at];
-    const ssize_t done = slot.write ? pwrite(fd, bytes, piece.size, piece.offset)
-                                    : pread(fd, bytes, piece.size, piece.offset);
+    const ssize_t done = slot.write
+                             ? pwrite(fd, &source(slot, piece)[piece.at], piece.size, piece.offset)
+                             : pread(fd, &slot.memory.data()[piece.at], piece.size, piece.offset);
     if (done != static_cast<ssize_t>(piece.size)) return Error(EIO, "short copy");
     if (!slot.write) bytes_read += piece.size;
     return {};
@@ -358,6 +371,7 @@ class FakeEngine : public gpu::Engine {
 std::atomic<int> fail_copies_after = -1;
 std::atomic<int> hashes_of_gpu = 0;
 std::atomic<uint64_t> bytes_read = 0;
+std::atomic<bool> refuse_pages = false;
 std::function<void()> during_copies;
 std::function<void()> before_hash;
 

@@ -150,6 +150,9 @@ constexpr Goal kGoals[] = {
     {"with a GPU that hashes: first dump, part of the link", 0.95,
      [](const Round& r) { return r.of("slow link, dump") / r.of("slow link, dump with hashes"); },
      nullptr, nullptr},
+    {"with a GPU that hashes: restore, part of the link", 0.9,
+     [](const Round& r) { return r.of("slow link, copy") / r.of("slow link, restore from pages"); },
+     nullptr, nullptr},
     {"with a GPU that hashes: part of the pause saved", 0.95,
      [](const Round& r) {
        return 1 - r.of("slow link, after a pre-dump, 5 %") / r.of("slow link, dump");

@@ -22,6 +22,11 @@ struct Memory : gpu::Imported {
   std::byte* bytes;
 };
 
+struct Pages : gpu::Imported {
+  explicit Pages(const std::byte* start) : bytes(start) {}
+  const std::byte* bytes;
+};
+
 // All rates are bytes per second. 0: no limit for the link, and no hashes.
 struct EngineRates {
   double link = 0;
@@ -51,6 +56,9 @@ class MemoryEngine : public gpu::Engine {
   std::span<std::byte> staging(unsigned slot) override { return slots_[slot].memory.bytes(); }
   Result<std::unique_ptr<gpu::Imported>> import(const Fd&, uint64_t) override {
     return Error(ENOTSUP, "memory is not imported");
+  }
+  Result<std::unique_ptr<gpu::Imported>> import_pages(std::span<const std::byte> pages) override {
+    return std::unique_ptr<gpu::Imported>(new Pages(pages.data()));
   }
   Status start_read(unsigned slot, std::span<const gpu::Piece> pieces) override {
     return start(slot, pieces, false);
@@ -108,6 +116,9 @@ class MemoryEngine : public gpu::Engine {
     changed_.notify_all();
     return {};
   }
+  static const std::byte* start_of(const Slot& slot, const gpu::Piece& piece) {
+    return piece.pages ? static_cast<const Pages*>(piece.pages)->bytes : slot.memory.data();
+  }
   static void copy(const Slot& slot, const gpu::Piece& piece) {
     std::byte* const memory = static_cast<Memory*>(piece.bo)->bytes + piece.offset;
     if (!slot.write)
@@ -115,7 +126,7 @@ class MemoryEngine : public gpu::Engine {
     else if (piece.zero)
       memset(memory, 0, piece.size);
     else
-      memcpy(memory, slot.memory.data() + piece.at, piece.size);
+      memcpy(memory, start_of(slot, piece) + piece.at, piece.size);
   }
   // A link that was busy before is not late if the thread is.
   Clock::time_point reserve(const Slot& slot) {

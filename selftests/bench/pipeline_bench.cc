@@ -29,6 +29,7 @@
 #include "image/set.h"
 #include "memory_engine.h"
 #include "restore/fill_contents.h"
+#include "restore/verify_contents.h"
 #include "slow_disk.h"
 
 namespace amdgpu_criu::bench {
@@ -143,9 +144,7 @@ class Bench {
     }
     topology::Gpu gpu;
     gpu.gpu_id = 1;
-    MemoryEngine engine(staging(), rates(), [this](const std::byte* chunk) {
-      return hashes_.at((chunk - memory_.data()) / kChunk);
-    });
+    MemoryEngine engine = this->engine();
     const auto queue = TRY(make_queue(engine.slots()));
     pipeline::Workers workers(threads());
     auto writer = TRY(image::ContentsWriter::create(directory, image::contents_file_name(0, 1)));
@@ -162,19 +161,25 @@ class Bench {
         image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
   }
 
-  Status restore(const fs::path& path, bool encrypted = false) {
+  // pages: the GPU copies from them and compares, and the CPU reads nothing.
+  Status restore(const fs::path& path, bool encrypted = false, bool pages = false) {
     const Fd fd = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
     const auto directory = TRY(images(fd, encrypted));
     const auto found = TRY(image::load_contents(directory));
-    MemoryEngine engine(staging(), rates());
+    MemoryEngine engine = this->engine();
     const auto queue = TRY(make_queue(engine.slots()));
     auto files = TRY(image::ChunkFiles::open(directory, found.front()));
     files.use_direct();
     pipeline::Workers workers(threads());
     restore::FillOptions options{{}, &workers};
     if (slow_ == Slow::kCpus) options.read = slow_copies();
-    TRY(restore::fill_contents(engine, *queue, files, restore::all_of(found.front().contents),
-                               import(), options));
+    options.pages = pages;
+    if (pages) options.read = [](const auto&...) -> ssize_t { return -EIO; };
+    const restore::Objects objects = restore::all_of(found.front().contents);
+    const auto counts =
+        TRY(restore::fill_contents(engine, *queue, files, objects, import(), options));
+    if (pages && TRY(restore::verify_contents(engine, objects, import())) != counts.bytes)
+      return Error(EIO, "not all was compared");
     return {};
   }
 
@@ -261,6 +266,11 @@ class Bench {
   }
 
  private:
+  MemoryEngine engine() const {
+    return MemoryEngine(staging(), rates(), [this](const std::byte* chunk) {
+      return hashes_.at((chunk - memory_.data()) / kChunk);
+    });
+  }
   Result<image::Directory> images(const Fd& directory, bool encrypted) const {
     if (!encrypted) return image::Directory(directory.get());
     const fs::path key = top_ / "key";
@@ -348,6 +358,10 @@ Status prepare_hashes(Bench& bench) {
   bench.hash_all();
   return {};
 }
+Status prepare_pages(Bench& bench) {
+  TRY(prepare_hashes(bench));
+  return dump_with_hashes(bench);
+}
 Status prepare_decryption(Bench& bench) {
   TRY(bench.clear());
   return dump_encrypted(bench);
@@ -387,6 +401,9 @@ constexpr Case kCases[] = {
     {"slow CPUs, read by 16", prepare_reads, [](Bench& b) { return b.transfer_by_threads(false); },
      Slow::kCpus},
     {"slow CPUs, restore", prepare_restore, restore, Slow::kCpus},
+    {"slow link, copy", clear, [](Bench& b) { return b.copy(); }, Slow::kLink},
+    {"slow link, restore from pages", prepare_pages,
+     [](Bench& b) { return b.restore(b.first(), false, true); }, Slow::kLink},
     {"slow link, dump", clear, dump, Slow::kLink},
     {"slow link, dump with hashes", prepare_hashes, dump_with_hashes, Slow::kLink},
     after_a_pre_dump<0>("slow link, after a pre-dump, 0 %", Slow::kLink),

@@ -5,9 +5,11 @@
 # contents_log WHAT: the plugin's log lines about saved contents, of the last CRIU run of that name
 contents_log() { grep -h '(amdgpu): GPU .* bytes stored' "$DIR/criu-$1.log"; }
 
-# contents_fact WHAT REGULAR-EXPRESSION: the sum, over GPUs, of the number that it captures there
+# contents_fact WHAT REGULAR-EXPRESSION: the sum, over GPUs, of the number that it captures in the plugin's lines;
+# "none" if there is no such line
 contents_fact() {
-  contents_log "$1" | sed -nE "s/.*$2.*/\1/p" | awk '{ sum += $1 } END { print sum + 0 }'
+  grep -h '(amdgpu): ' "$DIR/criu-$1.log" | sed -nE "s/.*$2.*/\1/p" |
+    awk '{ sum += $1 } END { print NR ? sum : "none" }'
 }
 
 contents_bytes() { # contents_bytes IMAGES: of files
@@ -205,10 +207,13 @@ scenario_contents_incremental() {
   nothing_runs "without the first dump"
   mv "$DIR/away" "$DIR/first"
   restore_and_check restore "$DIR/second"
-  local compared bytes
-  compared=$(contents_fact restore '; ([0-9]+) compared by it')
+  local compared bytes pages
+  compared=$(contents_fact restore ' ([0-9]+) compared by it')
   bytes=$(contents_fact restore 'filled [0-9]+ BOs, ([0-9]+) bytes')
   [ "$compared" -eq "$bytes" ] || fail "the GPU has compared $compared of $bytes restored bytes"
+  # They are in the page cache: verify has read them.
+  pages=$(contents_fact restore '; ([0-9]+) copied from pages')
+  [ "$pages" -gt 0 ] || fail "the GPU has copied nothing from pages of files: $(grep 'filled again' "$DIR/criu-restore.log")"
   ends_well "after the restore"
 }
 

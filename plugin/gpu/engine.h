@@ -53,7 +53,7 @@ struct Hashed {
   Imported* bo = nullptr;
   uint64_t size = 0;
 };
-// Gets the next hashes. False: no more are wanted.
+// Gets the next hashes. False: no more are needed.
 using TakeHashes = std::function<bool(std::span<const ChunkHash>)>;
 constexpr uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
   return (bytes + chunk_bytes - 1) / chunk_bytes;
@@ -109,8 +109,8 @@ class Engine {
   virtual Status wait(unsigned slot) = 0;
 
   // Computes hashes of the chunks of BOs where the memory is, and gives them in their order. After
-  // an error the caller has to compute those that it has not got. A second thread may call this
-  // while the first one copies.
+  // an error the caller has to compute the others. A second thread may call this while the first
+  // one copies.
   virtual Status hash(std::span<const Hashed> bos, uint32_t chunk_bytes, const TakeHashes& take) {
     (void)bos, (void)chunk_bytes, (void)take;
     return Error(ENOTSUP, "this engine computes no hashes");

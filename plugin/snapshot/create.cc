@@ -207,6 +207,7 @@ Result<CriuCommand> Creation::choose_command() {
   choose_options(criu);
   criu.override_with(options_.criu.words);
   TRY(criu.leave_out(options_.criu.leave_outs));
+  criu.set("INCREMENTAL", "on");  // for the hashes
   report_.say("{}", criu.program().text());
   for (const std::string& reason : criu.reasons()) report_.detail(reason);
   return criu;

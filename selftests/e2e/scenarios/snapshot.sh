@@ -134,6 +134,8 @@ scenario_snapshot() {
   all_memory_is_right "the replica"
   ends_well "the replica"
   cat "$DIR/restore.log" "$DIR/restore.out"
+  grep -q ' [1-9][0-9]* copied from pages of files and [1-9][0-9]* compared' "$DIR"/replicas/1/restore.log ||
+    fail "the GPU has read nothing by itself: $(grep -h 'filled' "$DIR"/replicas/1/restore.log)"
   damage_is_found
 }
 

@@ -6,6 +6,10 @@
  */
 #include "kselftest_harness.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
 #include "race.h"
 #include "render.h"
 
@@ -188,6 +192,108 @@ TEST_F_TIMEOUT(race, restores_close_share_and_fork_while_they_are_killed, 120)
 	EXPECT_EQ(0, render_restore_to(&to, 0, self->session, &self->image));
 	criu_node_close(&to);
 	race_fini(&self->race);
+}
+
+/* --- A RESTORE that fails while others copy its BOs */
+
+/* RESTORE creates the others while the first one is copied. */
+#define COPIED_BOS 32
+#define TABLE_SIZE 0x10000
+
+struct copies {
+	struct criu_node copier, other;
+	int session;
+	atomic_bool stop;
+	/* Copies that DMABUF has returned, and those that a file should not have imported */
+	unsigned int made, wrong;
+};
+
+static ino_t inode_of(int fd)
+{
+	struct stat status;
+
+	return fstat(fd, &status) ? 0 : status.st_ino;
+}
+
+/* In turn, DMABUF allows a file to import a copy, and another file imports the next one. */
+static void *copy_in_thread(void *data)
+{
+	struct copies *copies = data;
+	ino_t allowed = 0;
+	__u32 handle;
+
+	for (unsigned int i = 0; !copies->stop; i++) {
+		struct criu_node *node = i % 2 ? &copies->other : &copies->copier;
+		int fd = criu_dmabuf(node, copies->session, 1);
+
+		if (fd < 0)
+			continue;
+		copies->made++;
+		if (node == &copies->copier)
+			allowed = inode_of(fd);
+		else if (inode_of(fd) != allowed)
+			copies->wrong += render_bo_import(&copies->copier, fd, &handle) != -EPERM;
+		close(fd);
+	}
+	return NULL;
+}
+
+/* BOs that only files with their VM, and those of DMABUF, may open. */
+static int make_vm_image(struct criu_image *image)
+{
+	struct criu_node node;
+	__u32 handle;
+	int ret = render_open(&node, 0);
+
+	if (ret)
+		return ret;
+	for (int i = 0; !ret && i < COPIED_BOS; i++)
+		ret = render_bo_create(&node, SIZE, AMDGPU_GEM_DOMAIN_GTT,
+				       AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, &handle);
+	if (!ret)
+		ret = render_save(&node, image);
+	criu_node_close(&node);
+	return ret;
+}
+
+TEST_F_TIMEOUT(race, copies_of_a_restore_that_fails_are_not_imported_later, 120)
+{
+	struct copies copies = { .session = self->session };
+	struct amdgpu_criu_state args;
+	struct criu_image image;
+	struct criu_node to;
+	pthread_t thread;
+	long long end;
+	void *table;
+
+	ASSERT_EQ(0, make_vm_image(&image));
+	ASSERT_EQ(COPIED_BOS, image.num_bos);
+	ASSERT_EQ(1, image.bos[0].object_id);
+	ASSERT_EQ(0, render_open(&to, 0));
+	ASSERT_EQ(0, render_open(&copies.copier, 0));
+	ASSERT_EQ(0, render_open(&copies.other, 0));
+	/* RESTORE fails when it writes the results. */
+	ASSERT_GE(TABLE_SIZE, COPIED_BOS * sizeof(*image.bos));
+	table = mmap(NULL, TABLE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, table);
+	memcpy(table, image.bos, COPIED_BOS * sizeof(*image.bos));
+	ASSERT_EQ(0, mprotect(table, TABLE_SIZE, PROT_READ));
+	args = criu_image_args(self->session, &image);
+	args.bos = (uintptr_t)table;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, copy_in_thread, &copies));
+	end = race_now() + 1000LL * patience() * sample_number("CRIU_TEST_SECONDS", 1);
+	while (race_now() < end)
+		ASSERT_EQ(-EFAULT, criu_op(&to, RESTORE, &args));
+	copies.stop = true;
+	pthread_join(thread, NULL);
+	EXPECT_LT(0, copies.made);
+	EXPECT_EQ(0, copies.wrong);
+	TH_LOG("%u copies", copies.made);
+	munmap(table, TABLE_SIZE);
+	criu_image_free(&image);
+	criu_node_close(&to);
+	criu_node_close(&copies.copier);
+	criu_node_close(&copies.other);
 }
 
 TEST_HARNESS_MAIN

@@ -6,7 +6,7 @@
  *
  * THIS.ko is loaded now, with these parameters; scripts/module --next builds NEXT.ko from the same
  * source. The later kernel has one more field in a record, a second version of another, a new
- * record, and a new record that may be skipped.
+ * record, and a new record that may be skipped. It can also give a process state of a GPU of GFX8.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,9 +28,11 @@
 #define TENTHS 2
 #define RECORD 4
 #define COMMENT 8
+/* State of a GPU that no test has */
+#define POLICY 16
 #define TYPE_NEEDED 0x108
 #define TYPE_COMMENT 0x109
-#define TESTS 30
+#define TESTS 32
 
 /* The result of QUERY of a kernel. */
 struct kernel {
@@ -272,6 +274,16 @@ static void next_for_this(void)
 	check(!version_of(&blobs.hint_for_this, TYPE_COMMENT), "the record is left out");
 }
 
+/* SET_MEMORY_POLICY has an effect on GPUs of GFX8 only, and on them it would be lost. */
+static void gfx8_policy(void)
+{
+	struct carry carry;
+
+	expect(-EOPNOTSUPP, save(&carry, NULL, POLICY), "a memory policy of GFX8 is refused");
+	expect(0, save(&carry, NULL, 0), "a process without one is saved");
+	carry_free(&carry);
+}
+
 /* One new thing, and everything else in the versions of this kernel. */
 static void next_for_this_but(void)
 {
@@ -323,6 +335,7 @@ int main(int argc, char **argv)
 	next_to_next();
 	next_for_this();
 	next_for_this_but();
+	gfx8_policy();
 	load_driver(argv[1], parameters, gpus);
 	next_to_this();
 	ksft_finished();

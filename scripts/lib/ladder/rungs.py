@@ -153,7 +153,7 @@ CAMPAIGN = table(
     Rung("igt-test", (("scripts/igt",),), ("lab",), builds=True),
     campaign_in_guest("igt-criu", "igt-criu-navi31", needs=("igt-test",)),
     campaign_in_guest("images"),
-    campaign_in_guest("killed"),
+    campaign_in_guest("killed", "killed-pods", needs=("pods-image",)),
     campaign_in_guest("llm", "llm-navi31", "llm-vulkan", needs=("rocm", "vulkan-image")),
     campaign_in_guest("machine", needs=("deb",)),
     campaign_in_guest("ops", "ops-navi31", "ops-vulkan", needs=("rocm", "vulkan-image")),

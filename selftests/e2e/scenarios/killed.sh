@@ -51,6 +51,7 @@ victim() {
     *:monitor) pgrep -x conmon ;;
     podman:runtime) pgrep -x "$PODMAN_RUNTIME" ;;
     bundle:runtime) pgrep -x "$BUNDLE_RUNTIME" ;;
+    pod:*) pod_victim "$1" ;;
   esac
 }
 
@@ -60,6 +61,7 @@ live_log() { # live_log dump|restore: CRIU's log, where it writes it
   case $ENGINE in
     bundle) echo "$DIR/work/$1.log" ;;
     podman) find "$SCRATCH/containers/overlay-containers" -name "$1.log" 2>/dev/null | head -n 1 ;;
+    pod) pod_log "$1" ;;
   esac
 }
 is_at_switch() {
@@ -123,6 +125,7 @@ engine_says() { # STATE PID
   case $ENGINE in
     bundle) bundle_runtime state "$CONTAINER" 2>/dev/null | sed -n 's/^ *"\(status\|pid\)": "\?\([a-z0-9]*\).*/\2/p' | sort -r | paste -sd' ' ;;
     podman) podman_command inspect -f '{{.State.Status}} {{.State.Pid}}' "$CONTAINER" 2>/dev/null ;;
+    pod) pod_says ;;
   esac
 }
 

@@ -78,12 +78,16 @@ need_pods() {
   write_containerd_config >"$DIR/containerd.toml"
   mkdir -p "$SCRATCH/tmp" "$DIR/registries/localhost:5000"
   printf '[host."http://localhost:5000"]\n' >"$DIR/registries/localhost:5000/hosts.toml"
-  TMPDIR=$SCRATCH/tmp containerd --config "$DIR/containerd.toml" >"$DIR/containerd.log" 2>&1 &
-  CONTAINERD=$!
   CLEANERS=(remove_pods "${CLEANERS[@]}")
-  wait_until 90 is_cri_up || fail "containerd does not answer"
+  start_containerd
   cat "$DIR/version"
   wait_until 60 is_registry_up || fail "containerd does not pull the image"
+}
+
+start_containerd() {
+  TMPDIR=$SCRATCH/tmp containerd --config "$DIR/containerd.toml" >>"$DIR/containerd.log" 2>&1 &
+  CONTAINERD=$!
+  wait_until 90 is_cri_up || fail "containerd does not answer"
 }
 
 remove_pods() {
@@ -115,12 +119,17 @@ print(json.dumps(config))
 END
 }
 
-# pod_start NAME IMAGE GPU COMMAND: sets POD, POD_CONTAINER, LOG and PID
-pod_start() {
+# pod_create NAME IMAGE GPU COMMAND: sets POD, POD_CONTAINER and LOG
+pod_create() {
   POD=$(cri pod "$1" "$DIR") || fail "no pod $1: $(tail -n 2 "$DIR/cri.log")"
   POD_CONTAINER=$(cri create "$POD" "$(container_json "${@:2}")") ||
     fail "no container in pod $1: $(tail -n 2 "$DIR/cri.log")"
   LOG=/run/containerd/io.containerd.runtime.v2.task/k8s.io/$POD_CONTAINER/rootfs/tmp/workload.log
+}
+
+# pod_start NAME IMAGE GPU COMMAND: sets PID, too
+pod_start() {
+  pod_create "$@"
   cri start "$POD_CONTAINER" || fail "the container of pod $1 does not start: $(tail -n 2 "$DIR/cri.log")"
   read -r _ PID < <(cri status "$POD_CONTAINER")
   PIDS+=("$PID")

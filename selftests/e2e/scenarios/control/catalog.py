@@ -80,6 +80,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With the image that scripts/pods makes.
     "pods": ("pod_cdi", "pod_devices", "pod_crun"),
+    # Likewise; the campaign `killed` runs it.
+    "pods_killed": ("pod_killed",),
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.
@@ -211,7 +213,7 @@ def limit(name: str, environment: Mapping[str, str]) -> int:
         seconds = 100000 if whole else 600
     elif name.startswith("faults_"):
         seconds = 7200 if whole else 900
-    elif name in GROUPS["killed"]:
+    elif name in GROUPS["killed"] + GROUPS["pods_killed"]:
         seconds = 14400
     elif name == "contents_damaged":
         seconds = 36000 if whole else 600

@@ -153,10 +153,11 @@ TEST_F(Interrupted, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
   images_.write("amdgpu-process-0.img", "image");
   const pid_t process = fork();
   if (process == 0) _exit(0);
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_PID, process, &ended, WEXITED | WNOWAIT), 0);
   const pid_t criu = fork();
   if (criu == 0) {
     const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
-    usleep(100 * 1000);
     raise(doomed.ok() ? SIGINT : SIGKILL);
     _exit(0);
   }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,6 +51,25 @@ bool has_runnable_thread(int process) {
   return found;
 }
 
+// The value after `name` in /proc/PID/status, a mask of signals.
+uint64_t signals_of(std::string_view status, std::string_view name) {
+  uint64_t mask = 0;
+  if (const size_t at = status.find(name); at != status.npos) {
+    const std::string_view value = status.substr(at + name.size());
+    std::from_chars(value.begin(), value.begin() + std::min<size_t>(value.size(), 16), mask, 16);
+  }
+  return mask;
+}
+
+// The flags in /proc/PID/stat, the seventh field after the name.
+unsigned flags_of(std::string_view stat) {
+  size_t at = stat.rfind(')');
+  for (int field = 0; field < 7 && at != stat.npos; field++) at = stat.find(' ', at + 1);
+  unsigned flags = 0;
+  if (at != stat.npos) std::from_chars(stat.data() + at + 1, stat.end(), flags);
+  return flags;
+}
+
 bool ends_within(const Pidfd& process, std::chrono::milliseconds patience) {
   pollfd ended{process.fd().get(), POLLIN, 0};
   return poll(&ended, 1, static_cast<int>(patience.count())) > 0;
@@ -58,6 +78,20 @@ bool ends_within(const Pidfd& process, std::chrono::milliseconds patience) {
 }  // namespace
 
 bool has_ended(const Pidfd& process) { return ends_within(process, {}); }
+
+bool is_ending(const Pidfd& process) {
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING
+  constexpr uint64_t kKilled = 1ull << (SIGKILL - 1);
+  std::array<char, 32> name{};
+  std::to_chars(append(name.data(), "/proc/"), name.end() - 1, process.pid());
+  const Fd directory(open(name.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::array<char, 512> stat;
+  std::array<char, 4096> text;
+  const std::string_view status = read_text(directory.get(), "status", text);
+  const uint64_t pending = signals_of(status, "SigPnd:\t") | signals_of(status, "ShdPnd:\t");
+  return pending & kKilled || flags_of(read_text(directory.get(), "stat", stat)) & kExiting ||
+         has_ended(process);
+}
 
 EndingProcess::EndingProcess(pid_t pid) {
   char* const at = append(directory_.data(), "/proc/");

@@ -11,6 +11,9 @@
 namespace amdgpu_criu {
 
 bool has_ended(const Pidfd& process);
+// True if it has ended, has begun to exit, which takes long if it frees much memory, or will: SIGKILL
+// was sent to it.
+bool is_ending(const Pidfd& process);
 
 // Looks whether a process is busy ending, rather than blocked by a disk or a GPU.
 class EndingProcess {

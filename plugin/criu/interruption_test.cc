@@ -168,6 +168,35 @@ TEST_F(Interrupted, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
   EXPECT_EQ(waitpid(process, nullptr, 0), process);
 }
 
+// It frees so much memory that it is still exiting when the signal arrives.
+TEST_F(Interrupted, ASignalWhileTheDumpedProcessIsEndingLeavesTheImages) {
+  constexpr size_t kMemory = 512u << 20;
+  images_.write("amdgpu-process-0.img", "image");
+  const auto ready =
+      std::move(*Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  const pid_t process = fork();
+  if (process == 0) {
+    (void)mmap(nullptr, kMemory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+               -1, 0);
+    ready.data()[0] = std::byte{1};
+    for (;;) ::pause();
+  }
+  const auto* volatile is_ready = ready.data();
+  while (*is_ready == std::byte{0}) usleep(1000);
+  const pid_t criu = fork();
+  if (criu == 0) {
+    const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
+    syscall(SYS_kill, process, SIGKILL);
+    raise(doomed.ok() ? SIGINT : SIGKILL);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(criu, &status, 0), criu);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  EXPECT_THAT(images_.names(), ElementsAre("amdgpu-process-0.img"));
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+}
+
 // CRIU kills the dumped processes, which may take a while, and may fail to report its success.
 TEST_F(Interrupted, AProcessThatIsBeingKilledDoesNotContinue) {
   const pid_t process = fork();

@@ -4,9 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 #include <thread>
 
 #include "base/ending_process.h"
@@ -14,32 +11,14 @@
 #include "image/set.h"
 
 namespace amdgpu_criu::dump {
-namespace {
-
-// True if SIGKILL was sent to it, or it has begun to exit.
-bool is_ending(pid_t pid) {
-  constexpr unsigned kExiting = 0x4;  // PF_EXITING
-  std::ifstream file(formatted("/proc/{}/stat", pid));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
-  char state = 'X';
-  int parent, group, session, terminal, foreground;
-  unsigned flags = kExiting;
-  fields >> state >> parent >> group >> session >> terminal >> foreground >> flags;
-  return !fields || flags & kExiting || find_pending_signal(pid, {SIGKILL});
-}
-
-}  // namespace
-
 Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,
                                                            const std::vector<pid_t>& processes) {
   // With a position of its own.
   std::unique_ptr<DoomedImages> images(
       new DoomedImages(TRY(Fd::openat(directory, ".", O_RDONLY | O_DIRECTORY))));
   for (const pid_t pid : processes) {
-    images->processes_.push_back({pid, Pidfd::open(pid)});
-    if (!images->processes_.back().process.valid())
-      return Error::system("cannot watch process {}", pid);
+    images->processes_.push_back(Pidfd::open(pid));
+    if (!images->processes_.back().valid()) return Error::system("cannot watch process {}", pid);
   }
   images->at_signal_.emplace([it = images.get()] { it->remove(); });
   return images;
@@ -48,8 +27,7 @@ Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,
 // A process that was killed may not have taken the signal yet.
 bool DoomedImages::all_continue() const {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  return std::ranges::none_of(
-      processes_, [](const Process& one) { return is_ending(one.pid) || has_ended(one.process); });
+  return std::ranges::none_of(processes_, is_ending);
 }
 
 // False: its disk does not answer. Removing the files would wait for it, too.
@@ -62,8 +40,7 @@ bool DoomedImages::end_writer() const {
 
 void DoomedImages::remove() const {
   if (!end_writer()) return;
-  for (const Process& one : processes_)
-    if (has_ended(one.process)) return;
+  if (std::ranges::any_of(processes_, is_ending)) return;
   for_each_entry(directory_.get(), [this](const char* name) {
     if (image::kind_of(name)) (void)unlinkat(directory_.get(), name, 0);
     return true;

@@ -15,7 +15,7 @@
 namespace amdgpu_criu::dump {
 
 // While it exists, a signal that ends CRIU outside of the plugin first removes the images of this
-// dump, unless a dumped process has ended.
+// dump, unless a dumped process has ended or is ending.
 class DoomedImages {
  public:
   static Result<std::unique_ptr<DoomedImages>> create(int directory,
@@ -37,11 +37,7 @@ class DoomedImages {
   bool end_writer() const;
 
   Fd directory_;
-  struct Process {
-    pid_t pid;
-    Pidfd process;
-  };
-  std::vector<Process> processes_;
+  std::vector<Pidfd> processes_;
   std::atomic<const Pidfd*> writer_ = nullptr;
   std::optional<AtSignal> at_signal_;
 };

@@ -45,6 +45,7 @@ amdgpu_criu::Status FakeMemory::write(Space space, uint64_t address,
 }
 
 void FakeMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool) {
+  binds_++;
   bases_[space.vmid] = page_table_base;
   pasids_[space.vmid] = pasid;
 }

@@ -73,6 +73,8 @@ class FakeMemory final : public Memory {
   uint64_t last_missed() const { return last_missed_; }
   unsigned faults() const { return faults_; }
   uint64_t base_of(unsigned vmid) const { return bases_[vmid]; }
+  // How often a VMID was given to a process, which invalidates its translations.
+  unsigned binds() const { return binds_; }
 
  private:
   bool is_unmapped(uint64_t base, uint64_t page);
@@ -85,6 +87,7 @@ class FakeMemory final : public Memory {
   std::array<std::atomic<uint64_t>, 16> bases_ = {};
   std::array<std::atomic<uint32_t>, 16> pasids_ = {};
   std::atomic<unsigned> faults_ = 0;
+  std::atomic<unsigned> binds_ = 0;
   std::atomic<unsigned> retries_ = 0;
   std::atomic<uint64_t> last_missed_ = 0;
 };

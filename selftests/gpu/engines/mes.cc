@@ -181,14 +181,17 @@ amdgpu_criu::Status Mes::map_added(Frame frame) {
                       .doorbell = doorbell_of(frame[add_frame::kDoorbell]),
                       .pasid = bits(frame[add_frame::kPasid], 15, 0),
                       .mqd = two(frame, add_frame::kMqd)};
-  const auto vmid = mapper_.vmid_for(two(frame, add_frame::kProcess));
+  const uint64_t process = two(frame, add_frame::kProcess);
+  const bool bound = mapper_.has_vmid(process);
+  const auto vmid = mapper_.vmid_for(process);
   if (!vmid) return amdgpu_criu::Error::of(EBUSY, "no VMID is left");
   spec.vmid = *vmid;
   // Only the self-test of the driver of 6.12 omits the flag. Its queues are never suspended.
   constexpr uint64_t kValid = 1;
   const uint64_t page_table = two(frame, add_frame::kPageTable);
   const bool self_test = !(page_table & kValid);
-  context_.memory.bind_vmid({Hub::kGfx, *vmid}, spec.pasid, page_table | kValid, false);
+  // Nothing shows that the firmware invalidates translations for another queue of a process.
+  if (!bound) context_.memory.bind_vmid({Hub::kGfx, *vmid}, spec.pasid, page_table | kValid, false);
   if (frame[add_frame::kType] == mes::kSdma) {
     const auto engine = TRY(
         context_.memory.load<uint32_t>(kKernelSpace, spec.mqd + sdma_mqd::kEngine * uint64_t{4}));

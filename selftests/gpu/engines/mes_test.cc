@@ -58,6 +58,16 @@ TEST_F(MesTest, AnAddedQueueRunsInAVmidOfItsProcess) {
   EXPECT_EQ(gpu_.memory.pasid_of(8), queue.pasid);
 }
 
+TEST_F(MesTest, AnotherQueueOfAProcessInvalidatesNoTranslations) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0), other = gpu_.make(TestQueue::kPm4, 1, 1);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  EXPECT_EQ(gpu_.memory.binds(), 1u);
+  ASSERT_TRUE(gpu_.add_queue(other));
+  EXPECT_EQ(gpu_.memory.binds(), 1u);
+  gpu_.submit(other, pm4_write(kData, {kPattern}));
+  EXPECT_TRUE(arrives(other.base, kData, kPattern));
+}
+
 TEST_F(MesTest, ARemovedQueueContinuesWhenItIsAddedAgain) {
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
   ASSERT_TRUE(gpu_.add_queue(queue));

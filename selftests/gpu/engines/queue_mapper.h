@@ -58,6 +58,7 @@ class QueueMapper {
 
   // The VMID of a process; empty if none is free.
   std::optional<unsigned> vmid_for(uint64_t process);
+  bool has_vmid(uint64_t process) const { return vmids_.contains(process); }
   // A VMID stays with its process as long as a queue of this owner uses it.
   void release_vmids(Queue::Owner owner);
 

@@ -38,7 +38,7 @@ judge_pod() { # judge_pod OPERATION STEP ACTION
   local reason=
   [ "$3" != containerd ] || start_containerd
   ! find_workload || LOG=/proc/$PID/root/tmp/workload.log
-  STEP_OF_KILL=$(last_step)
+  STEP_OF_KILL=$(last_step 2>/dev/null)
   judge
   reason=$(known_half_of_pod "$@") ||
     if [[ $STATE == half* ]]; then HALF+=("$*: $STATE"); fi

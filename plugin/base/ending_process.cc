@@ -32,6 +32,13 @@ std::string_view read_text(int directory, const char* name, std::array<char, kSi
   return {text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0))};
 }
 
+// /proc/PID
+Fd open_proc(pid_t pid) {
+  std::array<char, 32> name{};
+  std::to_chars(append(name.data(), "/proc/"), name.end() - 1, pid);
+  return Fd(open(name.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 // stat: as in /proc/PID/stat
 bool is_runnable(std::string_view stat) {
   const size_t name_ends = stat.rfind(") ");
@@ -82,9 +89,7 @@ bool has_ended(const Pidfd& process) { return ends_within(process, {}); }
 bool is_ending(const Pidfd& process) {
   constexpr unsigned kExiting = 0x4;  // PF_EXITING
   constexpr uint64_t kKilled = 1ull << (SIGKILL - 1);
-  std::array<char, 32> name{};
-  std::to_chars(append(name.data(), "/proc/"), name.end() - 1, process.pid());
-  const Fd directory(open(name.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd directory = open_proc(process.pid());
   std::array<char, 512> stat;
   std::array<char, 4096> text;
   const std::string_view status = read_text(directory.get(), "status", text);
@@ -93,13 +98,8 @@ bool is_ending(const Pidfd& process) {
          has_ended(process);
 }
 
-EndingProcess::EndingProcess(pid_t pid) {
-  char* const at = append(directory_.data(), "/proc/");
-  std::to_chars(at, at + 16, pid);
-}
-
 bool EndingProcess::is_busy() {
-  const Fd process(open(directory_.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd process = open_proc(pid_);
   decltype(last_) now{};
   if (!process.valid() || read_text(process.get(), "stat", now).empty()) return false;
   const bool changed = now != last_;

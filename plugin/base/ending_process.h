@@ -11,20 +11,20 @@
 namespace amdgpu_criu {
 
 bool has_ended(const Pidfd& process);
-// True if it has ended, has begun to exit, which takes long if it frees much memory, or will: SIGKILL
-// was sent to it.
+// True if it has ended, has begun to exit, which takes long if it frees much memory, or will:
+// SIGKILL was sent to it.
 bool is_ending(const Pidfd& process);
 
 // Looks whether a process is busy ending, rather than blocked by a disk or a GPU.
 class EndingProcess {
  public:
-  explicit EndingProcess(pid_t pid);
+  explicit EndingProcess(pid_t pid) : pid_(pid) {}
   // True if its state in /proc/PID/stat (threads, memory, CPU time) has changed since the last
   // call, or one of its threads waits only for a processor.
   bool is_busy();
 
  private:
-  std::array<char, 32> directory_{};
+  pid_t pid_;
   std::array<char, 512> last_{};
 };
 

@@ -64,6 +64,18 @@ int pending_signal() {
   return 0;
 }
 
+// For all threads of the process, or the first one.
+int pending_signal_of(pid_t pid) {
+  std::ifstream status(formatted("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
+    const uint64_t pending = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
+    for (const int number : kSignals)
+      if (pending & 1ull << (number - 1)) return number;
+  }
+  return 0;
+}
+
 // number: 0: none
 Status aborted_by(int number, const char* operation) {
   if (number == 0) return {};
@@ -79,18 +91,7 @@ Status Interruption::check_signals(const char* operation) {
 }
 
 Status Interruption::check_signals_of(pid_t pid, const char* operation) {
-  return aborted_by(find_pending_signal(pid, {SIGTERM, SIGINT}), operation);
-}
-
-int find_pending_signal(pid_t pid, std::initializer_list<int> numbers) {
-  std::ifstream status(formatted("/proc/{}/status", pid));
-  for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
-    const uint64_t pending = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
-    for (const int number : numbers)
-      if (pending & 1ull << (number - 1)) return number;
-  }
-  return 0;
+  return aborted_by(pending_signal_of(pid), operation);
 }
 
 std::optional<std::chrono::milliseconds> Interruption::time_left() const {

@@ -66,10 +66,6 @@ class Interruption {
   std::optional<Clock::time_point> start_;
 };
 
-// The first of these signals that is pending in the process, for all its threads or the first one;
-// 0: none.
-int find_pending_signal(pid_t pid, std::initializer_list<int> numbers);
-
 // Makes SIGTERM and SIGINT fail check() until destroyed, unless CRIU ignores them. At other times
 // these signals end CRIU, and the kernel or AtSignal resumes the paused processes. Objects may be
 // nested.

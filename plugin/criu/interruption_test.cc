@@ -102,8 +102,23 @@ class Interrupted : public testing_support::KfdHooksTest {
     expect_prompt(signalled);
     return result;
   }
+
+  // A CRIU that has dumped the child `process` gets a signal after `end`.
+  void expect_images_stay(pid_t process, const std::function<void()>& end) {
+    const pid_t criu = fork();
+    if (criu == 0) {
+      const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
+      end();
+      raise(doomed.ok() ? SIGINT : SIGKILL);
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(criu, &status, 0), criu);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    EXPECT_THAT(images_.names(), testing::ElementsAre("amdgpu-process-0.img"));
+    EXPECT_EQ(waitpid(process, nullptr, 0), process);
+  }
 };
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing_support::program;
@@ -155,17 +170,7 @@ TEST_F(Interrupted, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
   if (process == 0) _exit(0);
   siginfo_t ended{};
   ASSERT_EQ(waitid(P_PID, process, &ended, WEXITED | WNOWAIT), 0);
-  const pid_t criu = fork();
-  if (criu == 0) {
-    const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
-    raise(doomed.ok() ? SIGINT : SIGKILL);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(criu, &status, 0), criu);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-  EXPECT_THAT(images_.names(), ElementsAre("amdgpu-process-0.img"));
-  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+  expect_images_stay(process, [] {});
 }
 
 // It frees so much memory that it is still exiting when the signal arrives.
@@ -183,18 +188,7 @@ TEST_F(Interrupted, ASignalWhileTheDumpedProcessIsEndingLeavesTheImages) {
   }
   const auto* volatile is_ready = ready.data();
   while (*is_ready == std::byte{0}) usleep(1000);
-  const pid_t criu = fork();
-  if (criu == 0) {
-    const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
-    syscall(SYS_kill, process, SIGKILL);
-    raise(doomed.ok() ? SIGINT : SIGKILL);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(criu, &status, 0), criu);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-  EXPECT_THAT(images_.names(), ElementsAre("amdgpu-process-0.img"));
-  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+  expect_images_stay(process, [process] { syscall(SYS_kill, process, SIGKILL); });
 }
 
 // CRIU kills the dumped processes, which may take a while, and may fail to report its success.

@@ -359,11 +359,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();
-  report.bytes = filled->bytes;
-  report.zero_bytes = filled->zero_bytes;
-  report.page_bytes = filled->page_bytes;
-  report.submissions = filled->submissions;
-  report.times = filled->times;
+  static_cast<FillCounts&>(report) = *filled;
   const auto spent = std::chrono::steady_clock::now() - start;
   report.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
   return report;

@@ -60,19 +60,14 @@ struct FillTools {
   FillOptions options{};
 };
 
-struct FillReport {
+struct FillReport : FillCounts {
   size_t objects = 0;
-  uint64_t bytes = 0;
   uint64_t milliseconds = 0;
-  uint64_t zero_bytes = 0;   // of these
-  uint64_t submissions = 0;  // to the GPU
-  uint64_t page_bytes = 0;   // copied by the GPU from pages of files
   uint64_t compared_bytes = 0;
   gpu::StagingSize staging;
   const char* io = "";     // the kind of I/O
   std::string not_direct;  // a file without direct I/O, if that was requested
   std::string not_pages;   // why pages of files were not copied by the GPU, after a try
-  pipeline::StageTimes times;
 };
 
 // Fills these objects of one contents file through its own open file of their GPU. The session must

@@ -32,11 +32,6 @@ int freeze(pid_t pid) {
   return hold_in_background(pid, freeze);
 }
 
-int thaw(pid_t pid) {
-  const auto answer = ask_holder(pid, Request::kThaw);
-  if (!answer.ok())
-    return complain(answer.error().code() == ESRCH ? 1 : 2, answer.error().message());
-  return answer->empty() ? 0 : complain(1, *answer);
-}
+int thaw(pid_t pid) { return status_of(ask_holder(pid, Request::kThaw)); }
 
 }  // namespace amdgpu_criu::tool

@@ -281,4 +281,10 @@ Result<std::string> ask_holder(pid_t pid, Request request, const std::function<v
   }
 }
 
+int status_of(const Result<std::string>& answer) {
+  if (!answer.ok())
+    return complain(answer.error().code() == ESRCH ? 1 : 2, answer.error().message());
+  return answer->empty() ? 0 : complain(1, *answer);
+}
+
 }  // namespace amdgpu_criu::tool

@@ -39,5 +39,7 @@ int hold_in_background(pid_t pid, Purpose& purpose,
 // The answer of the background process: empty when it has ended the pause. ESRCH: there is none.
 Result<std::string> ask_holder(pid_t pid, Request request,
                                const std::function<void()>& meanwhile = {});
+// Writes the reason if the pause has not ended. Returns the exit status of the command.
+int status_of(const Result<std::string>& answer);
 
 }  // namespace amdgpu_criu::tool

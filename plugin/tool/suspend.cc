@@ -97,10 +97,7 @@ int resume(pid_t pid) {
   if (!state.ok()) return complain(1, state.error().message());
   Movement movement("resuming");
   const uint64_t bytes = state->value("bytes", uint64_t{0});
-  const auto answer = ask_holder(pid, Request::kResume, [&] { movement.show(bytes); });
-  if (!answer.ok())
-    return complain(answer.error().code() == ESRCH ? 1 : 2, answer.error().message());
-  return answer->empty() ? 0 : complain(1, *answer);
+  return status_of(ask_holder(pid, Request::kResume, [&] { movement.show(bytes); }));
 }
 
 int state(pid_t pid, Format format) {

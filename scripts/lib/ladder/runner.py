@@ -92,7 +92,14 @@ class Runner:
                 self._start(rung)
             if self._schedule.is_over():
                 return
-            self._end(self._finished.get())
+            self._end(self._next_finished())
+
+    def _next_finished(self) -> Job:
+        # Python notes a signal that arrives just before get() blocks, but calls the handler only when
+        # get() returns.
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._finished.get(timeout=1)
 
     def _say(self, text: str) -> None:
         with self._speaking:

@@ -31,7 +31,7 @@ STACKS: tuple[tuple[str, tuple[str | None, str | None, str | None]], ...] = (
                                      "hip-navi31 rocm-7.2-navi31 waves-debugger-navi31")),
     ("llama.cpp by HIP, and its operations", ("llm ops", None, "llm-navi31 ops-navi31")),
     ("Vulkan by RADV, and llama.cpp by it", (None, None, "vulkan llm-vulkan ops-vulkan")),
-    ("Servers and training", ("serve train", None, "")),
+    ("Servers and training", ("serve train", None, "serve-navi31 train-navi31")),
 )
 
 

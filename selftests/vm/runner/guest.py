@@ -23,6 +23,7 @@ from .process import Child, tail
 BOOT_SECONDS = 180
 GPU_SECONDS = 30
 HALT_SECONDS = 60
+POLL_SECONDS = 1
 # Modules that CRIU and the tests use. The guest logs those that it does not have.
 MODULES = ("tun", "unix_diag", "inet_diag", "tcp_diag", "udp_diag", "raw_diag", "netlink_diag",
            "af_packet_diag", "veth", "overlay", "loop")
@@ -277,7 +278,9 @@ class Guest:
         self._note(f"{name} (guest uptime {uptime} s)")
 
     def _poll(self, limit: Deadline, doing: str) -> None:
-        events = self._selector.select(limit.left())
+        # Python calls the handler of a signal that arrives just before select() only when that returns.
+        left = limit.left()
+        events = self._selector.select(POLL_SECONDS if left is None else min(left, POLL_SECONDS))
         if not events and limit.passed():
             self._on_timeout(limit, doing)
         for key, _ in events:

@@ -26,7 +26,7 @@ static struct amdgpu_bo_list *amdgpu_criu_next_bo_list(struct amdgpu_fpriv *fpri
 }
 
 /* Adds the BOs in the BO lists of a file. */
-static int amdgpu_criu_add_listed(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_add_listed(struct criu_dump *dump)
 {
 	struct amdgpu_bo_list_entry *entry;
 	struct amdgpu_bo_list *list;
@@ -45,7 +45,7 @@ static int amdgpu_criu_add_listed(struct amdgpu_criu_dump *dump)
 }
 
 /* A BO of a file has a handle or is in a BO list. Without a handle it has no mappings. */
-int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
+int amdgpu_criu_find_objects(struct criu_dump *dump)
 {
 	struct drm_gem_object *gem;
 	int handle, ret = 0;
@@ -57,28 +57,26 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 	return ret ? ret : amdgpu_criu_add_listed(dump);
 }
 
-static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu_bo_list *list,
-				    u32 id)
+static int amdgpu_criu_dump_bo_list(struct criu_dump *dump, struct amdgpu_bo_list *list, u32 id)
 {
 	struct amdgpu_criu_bo_list_record record = { .id = id, .num_entries = list->num_entries };
 	struct amdgpu_bo_list_entry *entry;
 	int ret;
 
-	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_BO_LIST, &record);
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_BO_LIST, &record);
 	amdgpu_bo_list_for_each_entry(entry, list) {
 		struct amdgpu_criu_bo_list_item item = { .priority = entry->priority };
 
 		ret = amdgpu_criu_dump_object_id(dump, &entry->bo->tbo.base, &item.object_id);
 		if (ret)
 			return ret;
-		criu_writer_tail_copy(&dump->out.writer, &item, sizeof(item));
+		criu_writer_tail_copy(&dump->writer, &item, sizeof(item));
 	}
 	return 0;
 }
 
-static int amdgpu_criu_dump_bo_lists(struct criu_dump *base)
+static int amdgpu_criu_dump_bo_lists(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_bo_list *list;
 	unsigned long id = 0;
 	int ret = 0;
@@ -90,9 +88,8 @@ static int amdgpu_criu_dump_bo_lists(struct criu_dump *base)
 	return ret;
 }
 
-static const char *amdgpu_criu_bo_list_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_bo_list_fault(struct criu_plan *plan, void *entry)
 {
-	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_criu_plan_bo_list *list = entry;
 
 	if (!list->record.id)
@@ -113,7 +110,7 @@ static const char *amdgpu_criu_bo_list_fault(struct criu_plan *base, void *entry
 }
 
 /* A list is created from handles. A BO without a handle gets one until all lists exist. */
-static int amdgpu_criu_borrow_handles(struct amdgpu_criu_plan *plan,
+static int amdgpu_criu_borrow_handles(struct criu_plan *plan,
 				      const struct amdgpu_criu_plan_bo_list *list,
 				      struct drm_amdgpu_bo_list_entry *entries)
 {
@@ -136,10 +133,8 @@ static int amdgpu_criu_borrow_handles(struct amdgpu_criu_plan *plan,
 	return 0;
 }
 
-static int amdgpu_criu_return_handles(struct criu_plan *base, int ret)
+static int amdgpu_criu_return_handles(struct criu_plan *plan, int ret)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
-
 	for (u32 i = 0; i < plan->num_objects; i++) {
 		struct amdgpu_criu_plan_object *object = &plan->objects[i];
 
@@ -151,10 +146,9 @@ static int amdgpu_criu_return_handles(struct criu_plan *base, int ret)
 }
 
 /* Follows the code path of AMDGPU_BO_LIST_OP_CREATE, with the saved id of the list. */
-static int amdgpu_criu_apply_bo_list(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_bo_list(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_bo_list_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const u32 num = record->num_entries;
 	struct drm_amdgpu_bo_list_entry *entries __free(kvfree) =
 		kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
@@ -175,10 +169,9 @@ static int amdgpu_criu_apply_bo_list(struct criu_plan *base, void *entry)
 	return ret;
 }
 
-static void amdgpu_criu_undo_bo_list(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_bo_list(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_bo_list_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	amdgpu_bo_list_put(xa_erase(&plan->fpriv->bo_list_handles, record->id));
 }
@@ -186,7 +179,7 @@ static void amdgpu_criu_undo_bo_list(struct criu_plan *base, void *entry)
 const struct criu_kind amdgpu_criu_bo_lists = {
 	.type = AMDGPU_CRIU_RECORD_BO_LIST,
 	.subject = "BO list %llu",
-	CRIU_KIND(struct amdgpu_criu_plan, bo_lists, struct amdgpu_criu_plan_bo_list, record.id),
+	CRIU_KIND(bo_lists, struct amdgpu_criu_plan_bo_list, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_bo_list, num_entries, items,
 				  struct amdgpu_criu_bo_list_item) },
 	.unique = { CRIU_UNIQUE_ID },

@@ -35,7 +35,7 @@ static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx
 	return NULL;
 }
 
-static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id,
+static int amdgpu_criu_drain_ctx(struct criu_dump *dump, struct amdgpu_ctx *ctx, u32 id,
 				 unsigned long deadline)
 {
 	const struct amdgpu_ctx_entity *entity;
@@ -52,7 +52,7 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 			dma_fence_put(fence);
 		}
 		if (ret == -ETIME)
-			criu_refuse(dump->out.call, ret, "context %u: a job of engine %u:%u hangs",
+			criu_refuse(dump->call, ret, "context %u: a job of engine %u:%u hangs",
 				    id, hw_ip, ring);
 		if (ret)
 			return ret;
@@ -60,7 +60,7 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 	return 0;
 }
 
-int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+int amdgpu_criu_drain_ctxs(struct criu_dump *dump, unsigned long deadline)
 {
 	struct amdgpu_ctx *ctx;
 	unsigned long id;
@@ -74,7 +74,7 @@ int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline
 	/* A reset signals the fences of the jobs it ended before it records what was lost. */
 	while (amdgpu_in_reset(dump->adev)) {
 		if (time_after(jiffies, deadline))
-			return criu_refuse(dump->out.call, -ETIME,
+			return criu_refuse(dump->call, -ETIME,
 					   "a reset of the GPU does not complete");
 		if (msleep_interruptible(AMDGPU_CRIU_RESET_POLL))
 			return -ERESTARTSYS;
@@ -117,7 +117,7 @@ static const char *const amdgpu_criu_stateful_engines[AMDGPU_HW_IP_NUM] = {
 	[AMDGPU_HW_IP_VCN_JPEG] = "VCN JPEG",
 };
 
-static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id)
+static int amdgpu_criu_dump_ctx(struct criu_dump *dump, struct amdgpu_ctx *ctx, u32 id)
 {
 	struct amdgpu_criu_ctx_record record = {
 		.id = id,
@@ -131,7 +131,7 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 
 	for (ring = 0; amdgpu_criu_next_entity(ctx, &hw_ip, &ring); ring++) {
 		if (amdgpu_criu_stateful_engines[hw_ip])
-			return criu_refuse_state(dump->out.call, "context %u has used %s", id,
+			return criu_refuse_state(dump->call, "context %u has used %s", id,
 						 amdgpu_criu_stateful_engines[hw_ip]);
 		record.num_entities++;
 	}
@@ -141,7 +141,7 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 		record.stable_pstate = amdgpu_get_stable_pstate(dump->adev);
 	}
 	mutex_unlock(&dump->adev->pm.stable_pstate_ctx_lock);
-	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CTX, &record);
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_CTX, &record);
 	hw_ip = 0;
 	for (ring = 0; (entity = amdgpu_criu_next_entity(ctx, &hw_ip, &ring)); ring++) {
 		entry = (struct amdgpu_criu_ctx_entity) {
@@ -150,14 +150,13 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 			.sequence = entity->sequence,
 			.error = amdgpu_ctx_entity_error(entity),
 		};
-		criu_writer_tail_copy(&dump->out.writer, &entry, sizeof(entry));
+		criu_writer_tail_copy(&dump->writer, &entry, sizeof(entry));
 	}
 	return 0;
 }
 
-static int amdgpu_criu_dump_ctxs(struct criu_dump *base)
+static int amdgpu_criu_dump_ctxs(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_ctx *ctx;
 	unsigned long id;
 	int ret;
@@ -170,7 +169,7 @@ static int amdgpu_criu_dump_ctxs(struct criu_dump *base)
 	return 0;
 }
 
-static const char *amdgpu_criu_ctx_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_ctx_fault(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
 
@@ -207,10 +206,9 @@ static const char *amdgpu_criu_entity_fault(const struct amdgpu_criu_ctx_entity 
 	return entity->pad ? "pad is not zero" : NULL;
 }
 
-static int amdgpu_criu_check_ctx(struct criu_plan *base, void *entry)
+static int amdgpu_criu_check_ctx(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_ctx *ctx = entry;
-	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_xcp_mgr *xcp_mgr = plan->adev->xcp_mgr;
 	const u32 xcp = plan->fpriv->xcp_id == AMDGPU_XCP_NO_PARTITION ? 0 : plan->fpriv->xcp_id;
 	const struct amdgpu_sched *sched;
@@ -242,8 +240,7 @@ static int amdgpu_criu_check_ctx(struct criu_plan *base, void *entry)
 	return 0;
 }
 
-static void amdgpu_criu_set_ctx(struct amdgpu_criu_plan *plan,
-				const struct amdgpu_criu_ctx_record *record,
+static void amdgpu_criu_set_ctx(struct criu_plan *plan, const struct amdgpu_criu_ctx_record *record,
 				struct amdgpu_ctx *ctx)
 {
 	struct amdgpu_ras *ras = amdgpu_ras_get_context(plan->adev);
@@ -284,10 +281,9 @@ static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ct
 }
 
 /* Like AMDGPU_CTX_OP_ALLOC_CTX and _SET_STABLE_PSTATE, with the saved id of the context. */
-static int amdgpu_criu_apply_ctx(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_ctx(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct amdgpu_device *adev = plan->adev;
 	struct amdgpu_ctx *ctx;
 	u32 id;
@@ -314,10 +310,9 @@ static int amdgpu_criu_apply_ctx(struct criu_plan *base, void *entry)
 	return ret;
 }
 
-static void amdgpu_criu_undo_ctx(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_ctx(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	amdgpu_ctx_free(plan->fpriv, record->id);
 }
@@ -325,7 +320,7 @@ static void amdgpu_criu_undo_ctx(struct criu_plan *base, void *entry)
 const struct criu_kind amdgpu_criu_ctxs = {
 	.type = AMDGPU_CRIU_RECORD_CTX,
 	.subject = "context %llu",
-	CRIU_KIND(struct amdgpu_criu_plan, ctxs, struct amdgpu_criu_plan_ctx, record.id),
+	CRIU_KIND(ctxs, struct amdgpu_criu_plan_ctx, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_ctx, num_entities, entities,
 				  struct amdgpu_criu_ctx_entity) },
 	.unique = { CRIU_UNIQUE_ID },

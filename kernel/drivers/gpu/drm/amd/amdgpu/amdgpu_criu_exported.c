@@ -48,7 +48,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 {
 	struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
 	struct dma_buf *dmabuf = dma_buf_get(args->fd);
-	struct amdgpu_criu_dump dump = { .out.call = call, .exported = dmabuf };
+	struct criu_dump dump = { .call = call, .exported = dmabuf };
 	const char *fault;
 	int ret;
 
@@ -60,22 +60,22 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 	ret = fault ? criu_refuse_state(call, "%s", fault) :
 		      amdgpu_criu_add_object(&dump, amdgpu_criu_dmabuf_gem(dmabuf), 0);
 	if (!ret) {
-		ret = amdgpu_criu_output_write(&dump.out, &state);
+		ret = amdgpu_criu_output_write(&dump, &state);
 		args->blob_size = state.blob_size;
 	}
 	if (!ret)
-		ret = amdgpu_criu_output_put(&dump.out, &state);
-	amdgpu_criu_output_free(&dump.out);
+		ret = amdgpu_criu_output_put(&dump, &state);
+	amdgpu_criu_output_free(&dump);
 	amdgpu_criu_drop_objects(&dump);
 	dma_buf_put(dmabuf);
 	return ret;
 }
 
 /* EXPORTED never writes a BO without a dma-buf of its own, so such a blob is damaged. */
-static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan)
+static int amdgpu_criu_check_exported(struct criu_plan *plan)
 {
 	const struct amdgpu_criu_object_record *record;
-	int ret = criu_plan_make(plan->call, &plan->in.blob, &plan->in);
+	int ret = criu_plan_make(plan->call, &plan->blob, plan);
 
 	if (ret)
 		return ret;
@@ -91,17 +91,16 @@ static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan)
 }
 
 /* Follows the code paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. */
-static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
-				      struct amdgpu_criu_exported *args)
+static int amdgpu_criu_apply_exported(struct criu_plan *plan, struct amdgpu_criu_exported *args)
 {
 	struct amdgpu_criu_plan_object *object = plan->objects;
 	struct dma_buf *dmabuf;
-	int ret = amdgpu_criu_object_get(&plan->in, object);
+	int ret = amdgpu_criu_object_get(plan, object);
 
 	if (ret)
 		return ret;
 	object->new_mmap_offset = amdgpu_criu_object_offset(object->gem);
-	ret = amdgpu_criu_bos_put(&plan->in);
+	ret = amdgpu_criu_bos_put(plan);
 	if (ret)
 		goto out_put;
 	dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id, false);
@@ -119,7 +118,7 @@ static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
 	ret = 0;
 
 out_put:
-	amdgpu_criu_object_put(&plan->in, object);
+	amdgpu_criu_object_put(plan, object);
 	return ret;
 }
 
@@ -127,13 +126,13 @@ static int amdgpu_criu_restore_exported(struct criu_call *call, struct amdgpu_cr
 {
 	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
 	struct amdgpu_criu_object_record record;
-	struct amdgpu_criu_plan plan = {};
+	struct criu_plan plan = {};
 	int ret;
 
 	amdgpu_criu_plan_init(&plan, call, &state);
-	ret = amdgpu_criu_input_read(&plan.in, call);
+	ret = amdgpu_criu_input_read(&plan);
 	if (!ret) {
-		criu_blob_get(&plan.in.blob, AMDGPU_CRIU_RECORD_OBJECT, &record, sizeof(record));
+		criu_blob_get(&plan.blob, AMDGPU_CRIU_RECORD_OBJECT, &record, sizeof(record));
 		plan.device = record.device;
 		plan.gpu_id = record.gpu_id;
 		ret = amdgpu_criu_check_exported(&plan);

@@ -34,19 +34,19 @@ int amdgpu_criu_check_render(struct criu_call *call)
 }
 
 /* Checks for state that a blob cannot hold. The dump functions check single objects. */
-int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
+int amdgpu_criu_file_carriable(struct criu_dump *dump)
 {
 	const struct amdgpu_device *adev = dump->adev;
 	bool has_video = false;
 
 	if (READ_ONCE(dump->fpriv->vm.fault_info.status))
-		return criu_refuse_state(dump->out.call, "a memory fault was reported");
+		return criu_refuse_state(dump->call, "a memory fault was reported");
 	/* Engines before VCN: no ioctl can set the state that their firmware keeps. */
 	for (u32 i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
 		has_video |= adev->uvd.filp[i] == dump->file;
 	for (u32 i = 0; i < ARRAY_SIZE(adev->vce.filp); i++)
 		has_video |= adev->vce.filp[i] == dump->file;
-	return has_video ? criu_refuse_state(dump->out.call, "sessions of UVD or VCE") : 0;
+	return has_video ? criu_refuse_state(dump->call, "sessions of UVD or VCE") : 0;
 }
 
 /* Waits for the work on a BO. Fails with -ETIME. */
@@ -59,12 +59,12 @@ int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline)
 }
 
 /* Every submission adds its fence to the page directory, where it outlives the context. */
-int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
+int amdgpu_criu_drain_vm(struct criu_dump *dump, unsigned long deadline)
 {
 	int ret = amdgpu_criu_wait_resv(dump->fpriv->vm.root.bo->tbo.base.resv, deadline);
 
 	if (ret == -ETIME)
-		criu_refuse(dump->out.call, ret, "the GPU does not complete submitted work");
+		criu_refuse(dump->call, ret, "the GPU does not complete submitted work");
 	return ret;
 }
 
@@ -106,20 +106,19 @@ static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_
 		record->flags |= AMDGPU_CRIU_FILE_RESERVED_VMID;
 }
 
-static int amdgpu_criu_dump_file(struct criu_dump *base)
+static int amdgpu_criu_dump_file(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_criu_client_name_record client = {};
 	struct amdgpu_criu_file_record record;
 
 	amdgpu_criu_describe_file(dump->adev, dump->fpriv, &record);
-	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_FILE, &record);
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_FILE, &record);
 	scoped_guard(mutex, &dump->file->client_name_lock)
 		if (dump->file->client_name)
 			memcpy(client.name, dump->file->client_name,
 			       strnlen(dump->file->client_name, sizeof(client.name)));
 	if (client.name[0])
-		criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CLIENT_NAME, &client);
+		criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_CLIENT_NAME, &client);
 	return 0;
 }
 
@@ -134,16 +133,15 @@ static const struct criu_same amdgpu_criu_same[] = {
 	AMDGPU_CRIU_SAME(u64, va_end, "end of the address space"),
 };
 
-static int amdgpu_criu_check_file(struct criu_plan *base, void *entry)
+static int amdgpu_criu_check_file(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_file_record *was = entry;
 	struct amdgpu_criu_file_record now;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	int ret;
 
-	if (plan->in.state->num_devices)
+	if (plan->state->num_devices)
 		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a render node",
-				   plan->in.state->num_devices);
+				   plan->state->num_devices);
 	plan->device = was->device;
 	plan->gpu_id = was->gpu_id;
 	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID))
@@ -162,24 +160,20 @@ static int amdgpu_criu_check_file(struct criu_plan *base, void *entry)
 }
 
 /* Follows the code path of DRM_AMDGPU_VM. */
-static int amdgpu_criu_apply_file(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_file(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_file_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	int ret = 0;
 
 	if (record->flags & AMDGPU_CRIU_FILE_RESERVED_VMID)
-		ret = amdgpu_vmid_alloc_reserved(plan->adev, &plan->fpriv->vm,
-						 AMDGPU_GFXHUB(0));
+		ret = amdgpu_vmid_alloc_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
 	if (ret)
 		criu_refuse(plan->call, ret, "another file has the reserved VMID: %d", ret);
 	return ret;
 }
 
-static void amdgpu_criu_undo_file(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_file(struct criu_plan *plan, void *entry)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
-
 	if (plan->fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)])
 		amdgpu_vmid_free_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
 }
@@ -187,7 +181,7 @@ static void amdgpu_criu_undo_file(struct criu_plan *base, void *entry)
 const struct criu_kind amdgpu_criu_files = {
 	.type = AMDGPU_CRIU_RECORD_FILE,
 	.subject = "file",
-	CRIU_KIND(struct amdgpu_criu_plan, files, struct amdgpu_criu_file_record, flags),
+	CRIU_KIND(files, struct amdgpu_criu_file_record, flags),
 	.dump = amdgpu_criu_dump_file,
 	.check = amdgpu_criu_check_file,
 	.apply = amdgpu_criu_apply_file,
@@ -195,7 +189,7 @@ const struct criu_kind amdgpu_criu_files = {
 };
 
 /* DRM_IOCTL_SET_CLIENT_NAME accepts the name, and only zeros follow it. */
-static const char *amdgpu_criu_name_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_name_fault(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_client_name_record *client = entry;
 	const u32 size = sizeof(client->name);
@@ -215,10 +209,9 @@ static void amdgpu_criu_set_name(struct drm_file *file, char *name)
 }
 
 /* Follows the code path of DRM_IOCTL_SET_CLIENT_NAME. */
-static int amdgpu_criu_apply_name(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_name(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_client_name_record *client = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	char *name = kmemdup_nul(client->name, strnlen(client->name, sizeof(client->name)),
 				 GFP_KERNEL);
 
@@ -228,17 +221,15 @@ static int amdgpu_criu_apply_name(struct criu_plan *base, void *entry)
 	return 0;
 }
 
-static void amdgpu_criu_undo_name(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_name(struct criu_plan *plan, void *entry)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
-
 	amdgpu_criu_set_name(plan->file, NULL);
 }
 
 const struct criu_kind amdgpu_criu_names = {
 	.type = AMDGPU_CRIU_RECORD_CLIENT_NAME,
 	.subject = "client name",
-	CRIU_KIND(struct amdgpu_criu_plan, names, struct amdgpu_criu_client_name_record, name[0]),
+	CRIU_KIND(names, struct amdgpu_criu_client_name_record, name[0]),
 	.fault = amdgpu_criu_name_fault,
 	.apply = amdgpu_criu_apply_name,
 	.undo = amdgpu_criu_undo_name,

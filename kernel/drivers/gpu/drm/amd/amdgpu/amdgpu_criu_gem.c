@@ -16,7 +16,7 @@
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
 
 /* Adds a BO, unless it is there. */
-int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u32 handle)
+int amdgpu_criu_add_object(struct criu_dump *dump, struct drm_gem_object *gem, u32 handle)
 {
 	struct amdgpu_criu_dump_object *object = kzalloc_obj(*object, GFP_KERNEL_ACCOUNT);
 	int ret;
@@ -35,7 +35,7 @@ int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object 
 	return 0;
 }
 
-void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
+void amdgpu_criu_drop_objects(struct criu_dump *dump)
 {
 	struct amdgpu_criu_dump_object *object, *next;
 
@@ -47,7 +47,7 @@ void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
 }
 
 /* Gets the id of a BO in the session. Fails with -EOPNOTSUPP if it is not one of the file. */
-int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id)
+int amdgpu_criu_dump_object_id(struct criu_dump *dump, struct drm_gem_object *gem, u64 *id)
 {
 	const struct amdgpu_criu_dump_object *object = xa_load(&dump->by_gem, (unsigned long)gem);
 
@@ -98,8 +98,7 @@ u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo(gem);
 
-	if ((bo->flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS) ||
-	    amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
+	if ((bo->flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS) || amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
 		return AMDGPU_CRIU_NO_OFFSET;
 	return amdgpu_bo_mmap_offset(bo);
 }
@@ -114,7 +113,7 @@ struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 #endif
 }
 
-static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump,
+static const char *amdgpu_criu_bo_fault(const struct criu_dump *dump,
 					struct drm_gem_object *gem, struct drm_gem_object *owner)
 {
 	const struct mm_struct *mm;
@@ -160,7 +159,7 @@ static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 }
 
 /* The caller has reserved the BO. A BO of no partition counts as one of the file's. */
-static void amdgpu_criu_describe_bo(const struct amdgpu_criu_dump *dump, struct amdgpu_bo *bo,
+static void amdgpu_criu_describe_bo(const struct criu_dump *dump, struct amdgpu_bo *bo,
 				    struct amdgpu_criu_object_record *record)
 {
 	struct amdgpu_device *adev = amdgpu_ttm_adev(bo->tbo.bdev);
@@ -192,26 +191,25 @@ static void amdgpu_criu_describe_bo(const struct amdgpu_criu_dump *dump, struct 
 	record->table_flags |= amdgpu_criu_object_table_flags(record);
 }
 
-static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
-				   struct amdgpu_criu_dump_object *object)
+static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_dump_object *object)
 {
 	struct drm_gem_object *owner = amdgpu_criu_owner_object(object->gem);
 	struct amdgpu_criu_object_record record = { .handle = object->handle };
-	struct criu_session *session = dump->out.session;
+	struct criu_session *session = dump->session;
 	const char *fault = NULL;
 	struct amdgpu_bo *bo;
 	void *tail;
 	int ret = 0;
 
 	/* Only a pause refuses it: a running process may free the BO before it is paused. */
-	if (!dump->out.live && !dump->exported)
+	if (!dump->live && !dump->exported)
 		fault = amdgpu_criu_bo_fault(dump, object->gem, owner);
 	else if (!owner)
 		return 0;
 	if (fault && object->handle)
-		return criu_refuse_state(dump->out.call, "%s (handle %u)", fault, object->handle);
+		return criu_refuse_state(dump->call, "%s (handle %u)", fault, object->handle);
 	if (fault)
-		return criu_refuse_state(dump->out.call, "%s (in a BO list)", fault);
+		return criu_refuse_state(dump->call, "%s (in a BO list)", fault);
 	if (session)
 		ret = amdgpu_criu_object_id(session, object->gem, &object->id);
 	if (ret)
@@ -232,21 +230,20 @@ static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 	if (ret)
 		return ret;
 	amdgpu_criu_describe_bo(dump, bo, &record);
-	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_OBJECT, &record);
-	tail = criu_writer_tail(&dump->out.writer, record.metadata_size);
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_OBJECT, &record);
+	tail = criu_writer_tail(&dump->writer, record.metadata_size);
 	if (tail)
 		amdgpu_bo_get_metadata(bo, tail, record.metadata_size, NULL, NULL);
 	amdgpu_bo_unreserve(bo);
-	if (dump->out.bos)
-		amdgpu_criu_object_entry(&record, &dump->out.bos[dump->out.info.num_bos]);
-	dump->out.info.num_bos++;
+	if (dump->bos)
+		amdgpu_criu_object_entry(&record, &dump->bos[dump->info.num_bos]);
+	dump->info.num_bos++;
 	return 0;
 }
 
-int amdgpu_criu_dump_objects(struct criu_dump *base)
+int amdgpu_criu_dump_objects(struct criu_dump *dump)
 {
 	struct amdgpu_criu_dump_object *object;
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	int ret;
 
 	list_for_each_entry(object, &dump->objects, of_dump) {

@@ -63,18 +63,17 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 }
 
 /* True if the GPU, or the partition, of the file creates the BO. */
-static bool amdgpu_criu_object_is_own(const struct amdgpu_criu_plan *plan,
+static bool amdgpu_criu_object_is_own(const struct criu_plan *plan,
 				      const struct amdgpu_criu_object_record *record)
 {
 	return record->device == plan->device && record->gpu_id == plan->gpu_id;
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_CREATE, and checks that the fields agree. */
-static const char *amdgpu_criu_object_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_object_fault(struct criu_plan *plan, void *entry)
 {
 	const u32 sharing = AMDGPU_CRIU_BO_SHARED | AMDGPU_CRIU_BO_IMPORTED;
 	const struct amdgpu_criu_object_record *record = entry;
-	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const bool own = amdgpu_criu_object_is_own(plan, record);
 	const char *fault;
 
@@ -97,11 +96,10 @@ static const char *amdgpu_criu_object_fault(struct criu_plan *base, void *entry)
 	return NULL;
 }
 
-static int amdgpu_criu_check_object(struct criu_plan *base, void *entry)
+static int amdgpu_criu_check_object(struct criu_plan *plan, void *entry)
 {
 	const u64 known = AMDGPU_GEM_CREATE_SETTABLE_MASK & ~AMDGPU_GEM_CREATE_ENCRYPTED;
 	const struct amdgpu_criu_object_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS)
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x, %#llx",
@@ -109,17 +107,15 @@ static int amdgpu_criu_check_object(struct criu_plan *base, void *entry)
 	return 0;
 }
 
-static int amdgpu_criu_check_objects(struct criu_plan *base)
+static int amdgpu_criu_check_objects(struct criu_plan *plan)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	static const struct criu_kind_unique unique = CRIU_UNIQUE_ID;
-	int ret = criu_check_ranges(plan->call, base, &unique, &plan->object_ids);
+	int ret = criu_check_ranges(plan->call, plan, &unique, &plan->object_ids);
 
-	return ret ?: amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_objects);
+	return ret ?: amdgpu_criu_bos_check(plan, plan->num_objects);
 }
 
-struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
-							u64 object_id)
+struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *plan, u64 object_id)
 {
 	const struct criu_range *id =
 		criu_ranges_find(plan->object_ids, plan->num_objects, object_id, 1);
@@ -127,36 +123,36 @@ struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu
 	return id ? &plan->objects[id->index] : NULL;
 }
 
-static void amdgpu_criu_plan_entry(const struct criu_plan *base, u32 index,
+static void amdgpu_criu_plan_entry(const struct criu_plan *plan, u32 index,
 				   struct amdgpu_criu_bo *entry)
 {
-	const struct amdgpu_criu_plan_object *object = &to_render_plan(base)->objects[index];
+	const struct amdgpu_criu_plan_object *object = &plan->objects[index];
 
 	amdgpu_criu_object_entry(&object->record, entry);
 	entry->new_mmap_offset = object->new_mmap_offset;
 }
 
 /* @state: arguments of the call. */
-void amdgpu_criu_plan_init(struct amdgpu_criu_plan *plan, struct criu_call *call,
+void amdgpu_criu_plan_init(struct criu_plan *plan, struct criu_call *call,
 			   const struct amdgpu_criu_state *state)
 {
-	plan->in.state = state;
-	plan->in.entry = amdgpu_criu_plan_entry;
+	plan->state = state;
+	plan->entry = amdgpu_criu_plan_entry;
 	plan->call = call;
 	plan->file = call->client->owner;
 	plan->fpriv = plan->file->driver_priv;
 	plan->adev = drm_to_adev(plan->file->minor->dev);
 }
 
-void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
+void amdgpu_criu_plan_free(struct criu_plan *plan)
 {
 	for (u32 i = 0; i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);
 	kvfree(plan->object_ids);
 	kvfree(plan->ranges);
-	criu_plan_free(plan->call, &plan->in);
-	amdgpu_criu_input_free(&plan->in);
+	criu_plan_free(plan->call, plan);
+	amdgpu_criu_input_free(plan);
 }
 
 /*
@@ -173,7 +169,7 @@ static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 	return ret == -EFAULT || ret == -EPERM ? 0 : ret;
 }
 
-int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
+int amdgpu_criu_attach_userptrs(struct criu_dump *dump)
 {
 	const struct amdgpu_criu_dump_object *object;
 	u32 flags;
@@ -198,7 +194,7 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 				amdgpu_hmm_unregister(bo);
 		}
 		if (ret)
-			return criu_refuse(dump->out.call, ret,
+			return criu_refuse(dump->call, ret,
 					   "userptr (handle %u): cannot attach: %d", object->handle,
 					   ret);
 	}
@@ -206,7 +202,7 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 }
 
 /* Allocates in the saved placement, or the preferred domains if the BO had no memory. */
-static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
+static int amdgpu_criu_alloc_bo(struct criu_plan *plan,
 				const struct amdgpu_criu_object_record *record,
 				struct drm_gem_object **gem)
 {
@@ -253,7 +249,7 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 }
 
 /* Creates a BO as the ioctls GEM_CREATE, GEM_USERPTR, GEM_OP and GEM_METADATA do. */
-static int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
+static int amdgpu_criu_create_bo(struct criu_plan *plan,
 				 const struct amdgpu_criu_plan_object *object,
 				 struct drm_gem_object **gem)
 {
@@ -279,8 +275,7 @@ static int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 }
 
 /* The caller has an open claim. An error closes it. */
-static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
-				     struct amdgpu_criu_plan_object *object)
+static int amdgpu_criu_object_create(struct criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
 	struct dma_buf *dmabuf;
@@ -314,10 +309,9 @@ err_forget:
 }
 
 /* Finds the BO in the session, or creates it. It may be that of another file with the same id. */
-int amdgpu_criu_object_get(struct criu_plan *base, void *entry)
+int amdgpu_criu_object_get(struct criu_plan *plan, void *entry)
 {
 	struct amdgpu_criu_plan_object *object = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_criu_object_record *record = &object->record;
 	const bool own = amdgpu_criu_object_is_own(plan, record);
 	struct drm_gem_object *found;
@@ -346,12 +340,12 @@ int amdgpu_criu_object_get(struct criu_plan *base, void *entry)
 }
 
 /* Undoes amdgpu_criu_object_get() if it succeeded. @entry: the BO; its handles are closed. */
-void amdgpu_criu_object_put(struct criu_plan *base, void *entry)
+void amdgpu_criu_object_put(struct criu_plan *plan, void *entry)
 {
 	struct amdgpu_criu_plan_object *object = entry;
 
 	if (object->bound)
-		criu_session_forget(to_render_plan(base)->call->session, object->record.object_id);
+		criu_session_forget(plan->call->session, object->record.object_id);
 	object->bound = false;
 	if (object->gem)
 		drm_gem_object_put(object->gem);
@@ -361,8 +355,7 @@ void amdgpu_criu_object_put(struct criu_plan *base, void *entry)
 const struct criu_kind amdgpu_criu_objects = {
 	.type = AMDGPU_CRIU_RECORD_OBJECT,
 	.subject = "BO %llu",
-	CRIU_KIND(struct amdgpu_criu_plan, objects, struct amdgpu_criu_plan_object,
-		  record.object_id),
+	CRIU_KIND(objects, struct amdgpu_criu_plan_object, record.object_id),
 	.id64 = true,
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, u8) },
 	.live = true,

@@ -23,32 +23,31 @@
 /* A file with a greater handle has, or had, that many handles at once. */
 #define AMDGPU_CRIU_HANDLE_MAX SZ_1M
 
-static int amdgpu_criu_dump_handles(struct criu_dump *base)
+static int amdgpu_criu_dump_handles(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_criu_handle_record record = {};
 	struct drm_gem_object *gem;
 	int handle, ret = 0;
 
 	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
 		if (handle > AMDGPU_CRIU_HANDLE_MAX)
-			ret = criu_refuse_state(dump->out.call, "GEM handle %d", handle);
+			ret = criu_refuse_state(dump->call, "GEM handle %d", handle);
 		else
 			ret = amdgpu_criu_dump_object_id(dump, gem, &record.object_id);
 		drm_gem_object_put(gem);
 		record.handle = handle;
 		if (!ret)
-			criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_HANDLE, &record);
+			criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_HANDLE, &record);
 	}
 	return ret;
 }
 
-static const char *amdgpu_criu_handle_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_handle_fault(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_handle_record *record = entry;
 	struct amdgpu_criu_plan_handle *handle = entry;
 
-	handle->object = amdgpu_criu_plan_object(to_render_plan(base), record->object_id);
+	handle->object = amdgpu_criu_plan_object(plan, record->object_id);
 	if (!record->handle || record->handle > AMDGPU_CRIU_HANDLE_MAX || record->pad)
 		return "bad number";
 	if (!handle->object)
@@ -67,9 +66,8 @@ static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
 }
 
 /* The handle in the record of a BO must exist. Sorts the handles, to apply them in order. */
-static int amdgpu_criu_check_named_handles(struct criu_plan *base)
+static int amdgpu_criu_check_named_handles(struct criu_plan *plan)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	u32 i, named = 0, found = 0;
 
 	for (i = 0; i < plan->num_objects; i++)
@@ -88,7 +86,7 @@ static int amdgpu_criu_check_named_handles(struct criu_plan *base)
  * Makes @handle the lowest free number. It is greater than the previous one. An empty entry looks
  * like a handle that is being created.
  */
-static int amdgpu_criu_seek_handle(struct amdgpu_criu_plan *plan, u32 handle)
+static int amdgpu_criu_seek_handle(struct criu_plan *plan, u32 handle)
 {
 	struct drm_file *file = plan->file;
 	int number = 0;
@@ -133,8 +131,7 @@ static int amdgpu_criu_enter_import(struct drm_file *file, struct drm_gem_object
 }
 
 /* Imports without a descriptor, which the process could see and close. */
-static int amdgpu_criu_object_import(struct amdgpu_criu_plan *plan,
-				     struct amdgpu_criu_plan_object *object,
+static int amdgpu_criu_object_import(struct criu_plan *plan, struct amdgpu_criu_plan_object *object,
 				     struct dma_buf *dmabuf, u32 *handle)
 {
 	struct drm_gem_object *gem;
@@ -169,7 +166,7 @@ err_put:
 }
 
 /* Creates a GEM handle, by an import if the BO was exported or found in the session. */
-int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
+int amdgpu_criu_object_handle(struct criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle)
 {
 	struct dma_buf *dmabuf;
@@ -185,10 +182,9 @@ int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-static int amdgpu_criu_apply_handle(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_handle(struct criu_plan *plan, void *entry)
 {
 	struct amdgpu_criu_plan_handle *handle = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	u32 number;
 	int ret = amdgpu_criu_seek_handle(plan, handle->record.handle);
 
@@ -201,9 +197,8 @@ static int amdgpu_criu_apply_handle(struct criu_plan *base, void *entry)
 	return criu_refuse(plan->call, -EBADMSG, "got the number %u", number);
 }
 
-static int amdgpu_criu_end_handles(struct criu_plan *base, int ret)
+static int amdgpu_criu_end_handles(struct criu_plan *plan, int ret)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct idr *idr = &plan->file->object_idr;
 
 	/* Removes the empty entries. New handles get the free numbers, as before the checkpoint. */
@@ -220,10 +215,9 @@ static int amdgpu_criu_end_handles(struct criu_plan *base, int ret)
 	return ret;
 }
 
-static void amdgpu_criu_undo_handle(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_handle(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_handle_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	drm_gem_handle_delete(plan->file, record->handle);
 }
@@ -231,7 +225,7 @@ static void amdgpu_criu_undo_handle(struct criu_plan *base, void *entry)
 const struct criu_kind amdgpu_criu_handles = {
 	.type = AMDGPU_CRIU_RECORD_HANDLE,
 	.subject = "GEM handle %llu",
-	CRIU_KIND(struct amdgpu_criu_plan, handles, struct amdgpu_criu_plan_handle, record.handle),
+	CRIU_KIND(handles, struct amdgpu_criu_plan_handle, record.handle),
 	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_handles,
 	.fault = amdgpu_criu_handle_fault,

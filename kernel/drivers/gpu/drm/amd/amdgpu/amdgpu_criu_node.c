@@ -127,8 +127,7 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 }
 
 /* Sets @targets, which amdgpu_criu_output_free() frees. */
-static int amdgpu_criu_targets_get(struct criu_dump *out,
-				   const struct amdgpu_criu_state *args)
+static int amdgpu_criu_targets_get(struct criu_dump *dump, const struct amdgpu_criu_state *args)
 {
 	const u32 num = args->num_records;
 	int ret;
@@ -143,56 +142,56 @@ static int amdgpu_criu_targets_get(struct criu_dump *out,
 	ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
 	if (!ret)
 		ret = amdgpu_criu_table_copy(args->records, num, args->record_stride,
-					     sizeof(*out->targets), (void **)&out->targets);
-	out->num_targets = num;
+					     sizeof(*dump->targets), (void **)&dump->targets);
+	dump->num_targets = num;
 	for (u32 i = 0; !ret && i < num; i++) {
-		const struct criu_record_target *target = &out->targets[i];
+		const struct criu_record_target *target = &dump->targets[i];
 
 		if (!target->version_min || target->version_min > target->version_max)
 			ret = -EINVAL;
 		for (u32 j = 0; j < i; j++)
-			if (out->targets[j].type == target->type)
+			if (dump->targets[j].type == target->type)
 				ret = -EINVAL;
 	}
 	return ret;
 }
 
 /* Begins CHECKPOINT. The caller calls amdgpu_criu_output_free() even in case of an error. */
-int amdgpu_criu_output_init(struct criu_dump *out, struct criu_call *call,
+int amdgpu_criu_output_init(struct criu_dump *dump, struct criu_call *call,
 			    const struct amdgpu_criu_state *state)
 {
 	int ret = amdgpu_criu_state_check(state);
 
-	out->call = call;
-	out->live = criu_session_kind(call->session) == CRIU_SESSION_LIVE;
-	return ret ? ret : amdgpu_criu_targets_get(out, state);
+	dump->call = call;
+	dump->live = criu_session_kind(call->session) == CRIU_SESSION_LIVE;
+	return ret ? ret : amdgpu_criu_targets_get(dump, state);
 }
 
-void amdgpu_criu_output_free(struct criu_dump *out)
+void amdgpu_criu_output_free(struct criu_dump *dump)
 {
-	kvfree(out->targets);
-	kvfree(out->devices);
-	kvfree(out->bos);
-	kvfree(out->blob);
+	kvfree(dump->targets);
+	kvfree(dump->devices);
+	kvfree(dump->bos);
+	kvfree(dump->blob);
 }
 
 /* Runs a pass. The size pass sets the counts and @blob_size, which are 0 before. */
-static int amdgpu_criu_output_pass(struct criu_dump *out)
+static int amdgpu_criu_output_pass(struct criu_dump *dump)
 {
-	const struct criu_node *node = out->call->node;
+	const struct criu_node *node = dump->call->node;
 	int ret = 0;
 
-	memset(&out->info, 0, sizeof(out->info));
-	criu_writer_init(&out->writer, node->schema, out->targets, out->num_targets, out->blob,
-			 out->blob_size);
+	memset(&dump->info, 0, sizeof(dump->info));
+	criu_writer_init(&dump->writer, node->schema, dump->targets, dump->num_targets, dump->blob,
+			 dump->blob_size);
 	for (u32 i = 0; !ret && i < node->num_kinds; i++)
-		if (node->kinds[i]->dump && (!out->live || node->kinds[i]->live))
-			ret = node->kinds[i]->dump(out);
-	if (ret || out->live)
+		if (node->kinds[i]->dump && (!dump->live || node->kinds[i]->live))
+			ret = node->kinds[i]->dump(dump);
+	if (ret || dump->live)
 		return ret;
-	ret = criu_writer_finish(&out->writer, &out->blob_size);
-	return out->writer.fault.reason ?
-	       criu_refuse_blob(out->call, &out->writer.fault, ret) : ret;
+	ret = criu_writer_finish(&dump->writer, &dump->blob_size);
+	return dump->writer.fault.reason ?
+	       criu_refuse_blob(dump->call, &dump->writer.fault, ret) : ret;
 }
 
 /*
@@ -200,112 +199,112 @@ static int amdgpu_criu_output_pass(struct criu_dump *out)
  * Events of KFD have a lock of their own, so the write pass may find more of them than the size
  * pass.
  */
-int amdgpu_criu_output_write(struct criu_dump *out, struct amdgpu_criu_state *state)
+int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
+	const struct amdgpu_criu_process_info *info = &dump->info;
 	bool fits;
 	int ret;
 
-	out->blob_size = 0;
-	ret = amdgpu_criu_output_pass(out);
+	dump->blob_size = 0;
+	ret = amdgpu_criu_output_pass(dump);
 	if (ret)
 		return ret;
-	fits = state->num_devices >= out->info.num_devices && state->num_bos >= out->info.num_bos &&
-	       state->blob_size >= out->blob_size;
-	state->num_devices = out->info.num_devices;
-	state->num_bos = out->info.num_bos;
-	state->blob_size = out->blob_size;
+	fits = state->num_devices >= info->num_devices && state->num_bos >= info->num_bos &&
+	       state->blob_size >= dump->blob_size;
+	state->num_devices = info->num_devices;
+	state->num_bos = info->num_bos;
+	state->blob_size = dump->blob_size;
 	if (!fits)
 		return -ENOSPC;
-	out->devices = kvcalloc(out->info.num_devices, sizeof(*out->devices), GFP_KERNEL_ACCOUNT);
-	out->bos = kvcalloc(out->info.num_bos, sizeof(*out->bos), GFP_KERNEL_ACCOUNT);
-	out->blob = kvmalloc(out->blob_size, GFP_KERNEL_ACCOUNT);
-	if (!out->devices || !out->bos || !out->blob)
+	dump->devices = kvcalloc(info->num_devices, sizeof(*dump->devices), GFP_KERNEL_ACCOUNT);
+	dump->bos = kvcalloc(info->num_bos, sizeof(*dump->bos), GFP_KERNEL_ACCOUNT);
+	dump->blob = kvmalloc(dump->blob_size, GFP_KERNEL_ACCOUNT);
+	if (!dump->devices || !dump->bos || !dump->blob)
 		return -ENOMEM;
-	out->session = out->call->session;
-	ret = amdgpu_criu_output_pass(out);
+	dump->session = dump->call->session;
+	ret = amdgpu_criu_output_pass(dump);
 	if (!ret || ret == -ENOSPC)
-		state->blob_size = out->blob_size;
+		state->blob_size = dump->blob_size;
 	return ret;
 }
 
-int amdgpu_criu_output_put(const struct criu_dump *out,
-			   const struct amdgpu_criu_state *state)
+int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_criu_state *state)
 {
 	int ret = 0;
 
-	if (copy_to_user(u64_to_user_ptr(state->blob), out->blob, state->blob_size))
+	if (copy_to_user(u64_to_user_ptr(state->blob), dump->blob, state->blob_size))
 		return -EFAULT;
-	for (u32 i = 0; !ret && i < out->info.num_devices; i++)
+	for (u32 i = 0; !ret && i < dump->info.num_devices; i++)
 		ret = amdgpu_criu_table_put(state->devices, i, state->device_stride,
-					    &out->devices[i], sizeof(out->devices[i]));
-	for (u32 i = 0; !ret && i < out->info.num_bos; i++)
-		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &out->bos[i],
-					    sizeof(out->bos[i]));
+					    &dump->devices[i], sizeof(dump->devices[i]));
+	for (u32 i = 0; !ret && i < dump->info.num_bos; i++)
+		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &dump->bos[i],
+					    sizeof(dump->bos[i]));
 	return ret;
 }
 
 /* Runs CHECKPOINT: both passes under one hold of the lock, into kernel buffers, then the copies. */
-int amdgpu_criu_dump(struct criu_dump *out, struct amdgpu_criu_state *state)
+int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
-	struct criu_call *call = out->call;
+	struct criu_call *call = dump->call;
 	int ret;
 
 	if (mutex_lock_interruptible(call->client->lock))
 		return -ERESTARTSYS;
-	ret = out->live ? 0 : criu_session_held(call->session, call->client);
+	ret = dump->live ? 0 : criu_session_held(call->session, call->client);
 	if (!ret)
-		ret = out->prepare(out);
+		ret = dump->prepare(dump);
 	if (!ret)
-		ret = amdgpu_criu_output_write(out, state);
+		ret = amdgpu_criu_output_write(dump, state);
 	mutex_unlock(call->client->lock);
-	return ret ? ret : amdgpu_criu_output_put(out, state);
+	return ret ? ret : amdgpu_criu_output_put(dump, state);
 }
 
-static int amdgpu_criu_info_locked(struct criu_dump *out)
+static int amdgpu_criu_info_locked(struct criu_dump *dump)
 {
-	struct criu_call *call = out->call;
+	struct criu_call *call = dump->call;
 	struct criu_client *client = call->client;
-	int ret = out->live ? 0 : out->pause(out);
+	int ret = dump->live ? 0 : dump->pause(dump);
 
 	if (!ret)
-		ret = out->prepare(out);
+		ret = dump->prepare(dump);
 	if (!ret)
-		ret = amdgpu_criu_output_pass(out);
-	if (!ret && out->live && criu_session_set_live(call->session))
+		ret = amdgpu_criu_output_pass(dump);
+	if (!ret && dump->live && criu_session_set_live(call->session))
 		ret = criu_refuse(call, -EBADFD, "the session has paused a process");
-	if (!ret && !out->live)
+	if (!ret && !dump->live)
 		criu_client_set_task(client, call->task);
 	/* A client that an earlier call has paused stays paused. */
-	if (ret && out->paused && !criu_session_release(call->session, client))
+	if (ret && dump->paused && !criu_session_release(call->session, client))
 		client->ops->end(client->owner, CRIU_SESSION_CHECKPOINT);
 	return ret;
 }
 
 /* Runs PROCESS_INFO. With flag LIVE it makes the session live. */
-int amdgpu_criu_info(struct criu_dump *out, struct amdgpu_criu_process_info *info)
+int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *info)
 {
-	struct criu_call *call = out->call;
+	struct criu_call *call = dump->call;
 	int ret;
 
 	if (info->flags & ~AMDGPU_CRIU_PROCESS_INFO_LIVE)
 		return -EINVAL;
 	if (!info->flags && criu_session_kind(call->session) == CRIU_SESSION_LIVE)
 		return criu_refuse_live(call);
-	out->live = info->flags;
+	dump->live = info->flags;
 	if (mutex_lock_interruptible(call->client->lock))
 		return -ERESTARTSYS;
-	ret = amdgpu_criu_info_locked(out);
+	ret = amdgpu_criu_info_locked(dump);
 	mutex_unlock(call->client->lock);
 	if (ret)
 		return ret;
-	out->info.session_fd = info->session_fd;
-	out->info.flags = info->flags;
-	out->info.pid = task_tgid_vnr(call->task);
-	out->info.blob_size = out->live ? 0 : out->blob_size;
-	*info = out->info;
+	dump->info.session_fd = info->session_fd;
+	dump->info.flags = info->flags;
+	dump->info.pid = task_tgid_vnr(call->task);
+	dump->info.blob_size = dump->live ? 0 : dump->blob_size;
+	*info = dump->info;
 	if (!criu_call_put_args(call))
 		return 0;
-	if (out->paused)
+	if (dump->paused)
 		criu_session_end_hold(call->session, call->client);
 	return -EFAULT;
 }

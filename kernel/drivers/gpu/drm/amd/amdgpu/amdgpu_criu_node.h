@@ -3,6 +3,8 @@
 #ifndef _AMDGPU_CRIU_NODE_H_
 #define _AMDGPU_CRIU_NODE_H_
 
+#include <linux/xarray.h>
+
 #include <drm/amdgpu_criu.h>
 #include "criu_blob.h"
 #include "criu_ioctl.h"
@@ -22,8 +24,8 @@ struct vm_area_struct;
 struct criu_dump {
 	struct criu_call *call;
 	/* PROCESS_INFO: pauses the client, and sets paused if it was not */
-	int (*pause)(struct criu_dump *out);
-	int (*prepare)(struct criu_dump *out); /* called before the passes */
+	int (*pause)(struct criu_dump *dump);
+	int (*prepare)(struct criu_dump *dump); /* called before the passes */
 	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
 	/* Record types that the target kernel supports; NULL: as this kernel */
 	struct criu_record_target *targets;
@@ -36,34 +38,87 @@ struct criu_dump {
 	size_t blob_size; /* bytes of the blob, once a pass has ended */
 	bool paused; /* PROCESS_INFO: this call has paused the client */
 	bool live; /* the client runs: only the tables are written, and no blob */
+
+	/* /dev/kfd */
+	struct kfd_process *p; /* the process; its mutex is held */
+
+	/* Render node */
+	struct amdgpu_device *adev;
+	struct drm_file *file; /* the file; its gate is closed and the gate's lock held */
+	struct amdgpu_fpriv *fpriv;
+	struct task_struct *task; /* leader of the process whose memory its userptrs refer to */
+	struct mm_struct *mm; /* that memory, with a reference to its users */
+	struct list_head objects; /* BOs of the file in the order of handles; without one last */
+	struct xarray by_gem; /* the same BOs by the address of gem */
+	struct dma_buf *exported; /* EXPORTED: the dma-buf of the only BO; nothing else is dumped */
 };
 
-/* What RESTORE reads from the caller: the beginning of a plan */
+/* What RESTORE reads from the caller: a checked blob, and the progress of applying it */
 struct criu_plan {
+	struct criu_call *call;
 	const struct amdgpu_criu_state *state; /* arguments of the call */
-	struct amdgpu_criu_device *devices; /* state->num_devices entries */
-	struct amdgpu_criu_bo *bos; /* state->num_bos entries */
+	struct amdgpu_criu_device *device_table; /* state->num_devices entries */
+	struct amdgpu_criu_bo *bo_table; /* state->num_bos entries */
 	struct criu_blob blob; /* the plan points into it */
 	bool (*is_fresh)(const struct criu_plan *plan); /* true if the client has no state */
 	/* Fills the entry of the BO table for a BO of the plan, with the new mmap offset */
 	void (*entry)(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry);
+
+	/* /dev/kfd, see kfd_criu.h */
+	struct kfd_process *p; /* process to restore */
+	struct kfd_criu_process_record *processes; /* one */
+	struct kfd_criu_options_record *options; /* one or none */
+	struct kfd_criu_plan_device *devices;
+	struct kfd_criu_plan_bo *bos;
+	struct kfd_criu_plan_queue *queues;
+	struct kfd_criu_plan_page *pages; /* one or none */
+	struct kfd_criu_event_record *events;
+	struct kfd_criu_plan_svm *svms;
+	/* Addresses that SVM ranges cover, sorted; adjacent ranges are merged */
+	struct criu_range *svm_areas;
+	u32 num_processes, num_options, num_devices, num_bos, num_queues, num_pages, num_events;
+	u32 num_svms, num_svm_areas;
+	bool evicted; /* the queues of the process are evicted */
+
+	/* Render node, see amdgpu_criu_render.h */
+	struct amdgpu_device *adev;
+	/* File to be restored; its gate is closed and the gate's lock held */
+	struct drm_file *file;
+	struct amdgpu_fpriv *fpriv;
+	u64 device; /* GPU of the file, as in amdgpu_criu_file_record.device ... */
+	u32 gpu_id; /* ... and .gpu_id, which differs between partitions of a GPU */
+	struct amdgpu_criu_file_record *files; /* one */
+	struct amdgpu_criu_client_name_record *names; /* one or none */
+	/* BOs, in the order of the blob and of the BO table */
+	struct amdgpu_criu_plan_object *objects;
+	/* GEM handles, sorted in ascending order when they are checked */
+	struct amdgpu_criu_plan_handle *handles;
+	struct amdgpu_criu_plan_mapping *mappings;
+	struct amdgpu_criu_plan_ctx *ctxs;
+	struct amdgpu_criu_plan_bo_list *bo_lists;
+	struct amdgpu_criu_plan_syncobj *syncobjs;
+	struct amdgpu_criu_plan_userq *userqs; /* NULL if the kernel has none */
+	struct criu_range *object_ids; /* of objects, sorted, set when they are checked */
+	struct criu_range *ranges; /* of mappings, sorted, set when they are checked */
+	u32 num_files, num_names, num_objects, num_handles, num_mappings, num_ctxs, num_bo_lists;
+	u32 num_syncobjs, num_userqs;
+	/* While handles are created, all numbers up to this have an entry, which may be empty */
+	u32 last_handle;
 };
 
 /* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
-int amdgpu_criu_info(struct criu_dump *out, struct amdgpu_criu_process_info *info);
-int amdgpu_criu_output_init(struct criu_dump *out, struct criu_call *call,
+int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *info);
+int amdgpu_criu_output_init(struct criu_dump *dump, struct criu_call *call,
 			    const struct amdgpu_criu_state *state);
-int amdgpu_criu_output_write(struct criu_dump *out, struct amdgpu_criu_state *state);
-int amdgpu_criu_output_put(const struct criu_dump *out,
-			   const struct amdgpu_criu_state *state);
-int amdgpu_criu_dump(struct criu_dump *out, struct amdgpu_criu_state *state);
-void amdgpu_criu_output_free(struct criu_dump *out);
-int amdgpu_criu_input_read(struct criu_plan *in, struct criu_call *call);
-void amdgpu_criu_input_free(const struct criu_plan *in);
-int amdgpu_criu_bos_check(const struct criu_call *call, const struct criu_plan *in,
-			  u32 num);
-int amdgpu_criu_bos_put(const struct criu_plan *in);
-int amdgpu_criu_restore(struct criu_call *call, struct criu_plan *in);
+int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state);
+int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_criu_state *state);
+int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state);
+void amdgpu_criu_output_free(struct criu_dump *dump);
+int amdgpu_criu_input_read(struct criu_plan *plan);
+void amdgpu_criu_input_free(const struct criu_plan *plan);
+int amdgpu_criu_bos_check(const struct criu_plan *plan, u32 num);
+int amdgpu_criu_bos_put(const struct criu_plan *plan);
+int amdgpu_criu_restore(struct criu_plan *plan);
 int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all);
 
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);

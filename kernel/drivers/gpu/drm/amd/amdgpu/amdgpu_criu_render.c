@@ -44,24 +44,23 @@ static struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 }
 
 /* Closes the gate, and waits for work in progress, also if the file was already paused. */
-static int amdgpu_criu_pause(struct criu_dump *out)
+static int amdgpu_criu_pause(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(out);
 	const unsigned long deadline = jiffies + AMDGPU_CRIU_PAUSE_TIME;
-	struct criu_client *client = out->call->client;
-	int ret = criu_session_hold(out->call->session, client);
+	struct criu_client *client = dump->call->client;
+	int ret = criu_session_hold(dump->call->session, client);
 
 	if (ret && ret != -EALREADY)
 		return ret;
 	if (!ret) {
 		ret = criu_client_stop(client, deadline);
 		if (ret == -ETIME)
-			criu_refuse(out->call, ret, "a call on the file does not return");
+			criu_refuse(dump->call, ret, "a call on the file does not return");
 		if (ret) {
-			criu_session_release(out->call->session, client);
+			criu_session_release(dump->call->session, client);
 			return ret;
 		}
-		out->paused = true;
+		dump->paused = true;
 	}
 	return amdgpu_criu_file_carriable(dump) ?:
 	       amdgpu_criu_drain_vm(dump, deadline) ?:
@@ -70,25 +69,25 @@ static int amdgpu_criu_pause(struct criu_dump *out)
 	       amdgpu_criu_drain_syncobjs(dump, deadline);
 }
 
-static int amdgpu_criu_prepare(struct criu_dump *out)
+static int amdgpu_criu_prepare(struct criu_dump *dump)
 {
-	return amdgpu_criu_find_objects(to_render_dump(out));
+	return amdgpu_criu_find_objects(dump);
 }
 
 /*
  * @task: leader of the process, or an error; its reference is taken over. The caller calls
  * amdgpu_criu_dump_fini() in each case. Fails with -ESRCH if the process has released its memory.
  */
-static int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
+static int amdgpu_criu_dump_init(struct criu_dump *dump, struct criu_call *call,
 				 struct task_struct *task)
 {
-	dump->out.call = call;
+	dump->call = call;
 	INIT_LIST_HEAD(&dump->objects);
 	xa_init(&dump->by_gem);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	dump->out.pause = amdgpu_criu_pause;
-	dump->out.prepare = amdgpu_criu_prepare;
+	dump->pause = amdgpu_criu_pause;
+	dump->prepare = amdgpu_criu_prepare;
 	dump->file = call->client->owner;
 	dump->fpriv = dump->file->driver_priv;
 	dump->adev = drm_to_adev(dump->file->minor->dev);
@@ -100,20 +99,20 @@ static int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call
 	return 0;
 }
 
-static void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump)
+static void amdgpu_criu_dump_fini(struct criu_dump *dump)
 {
 	amdgpu_criu_drop_objects(dump);
 	if (dump->mm)
 		mmput(dump->mm);
 	if (dump->task)
 		put_task_struct(dump->task);
-	dump->out.call->task = current->group_leader;
+	dump->call->task = current->group_leader;
 }
 
 static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
-	struct amdgpu_criu_dump dump = {};
+	struct criu_dump dump = {};
 	int ret = amdgpu_criu_check_render(call);
 
 	/* Before the gate closes: a refused call must not block other calls. */
@@ -121,7 +120,7 @@ static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 		return ret;
 	ret = amdgpu_criu_dump_init(&dump, call, amdgpu_criu_process(call, info->pid));
 	if (!ret)
-		ret = amdgpu_criu_info(&dump.out, info);
+		ret = amdgpu_criu_info(&dump, info);
 	amdgpu_criu_dump_fini(&dump);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
@@ -129,30 +128,29 @@ static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 static int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct task_struct *task = current->group_leader;
-	struct amdgpu_criu_dump dump = {};
-	int ret = amdgpu_criu_output_init(&dump.out, call, args);
+	struct criu_dump dump = {};
+	int ret = amdgpu_criu_output_init(&dump, call, args);
 
 	if (!ret) {
 		/* A live dump reads no memory of the process of PROCESS_INFO. */
 		scoped_guard(mutex, call->client->lock) {
-			if (!dump.out.live)
+			if (!dump.live)
 				task = call->client->task;
 			if (task)
 				get_task_struct(task);
 		}
 		ret = amdgpu_criu_dump_init(&dump, call, task ?: ERR_PTR(-EBADFD));
 		if (!ret)
-			ret = amdgpu_criu_dump(&dump.out, args);
+			ret = amdgpu_criu_dump(&dump, args);
 		amdgpu_criu_dump_fini(&dump);
 	}
-	amdgpu_criu_output_free(&dump.out);
+	amdgpu_criu_output_free(&dump);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
 /* True if the file has no state, except that KFD may use its VM. */
-static bool amdgpu_criu_is_fresh(const struct criu_plan *base)
+static bool amdgpu_criu_is_fresh(const struct criu_plan *plan)
 {
-	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct amdgpu_fpriv *fpriv = plan->fpriv;
 	struct amdgpu_bo *root = fpriv->vm.root.bo;
 	bool has_prt;
@@ -170,14 +168,14 @@ static bool amdgpu_criu_is_fresh(const struct criu_plan *base)
 
 static int amdgpu_criu_restore_file(struct criu_call *call, void *args)
 {
-	struct amdgpu_criu_plan plan = {};
+	struct criu_plan plan = {};
 	int ret = amdgpu_criu_check_render(call);
 
 	if (ret)
 		return ret;
 	amdgpu_criu_plan_init(&plan, call, args);
-	plan.in.is_fresh = amdgpu_criu_is_fresh;
-	ret = amdgpu_criu_restore(call, &plan.in);
+	plan.is_fresh = amdgpu_criu_is_fresh;
+	ret = amdgpu_criu_restore(&plan);
 	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
@@ -186,7 +184,7 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
 	struct criu_client *client = call->client;
-	struct amdgpu_criu_dump dump = {};
+	struct criu_dump dump = {};
 	int ret;
 
 	if (resume->flags || resume->pad)

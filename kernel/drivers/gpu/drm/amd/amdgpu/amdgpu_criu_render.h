@@ -40,44 +40,29 @@ extern const struct criu_kind amdgpu_criu_syncobjs;
 
 /* A BO of the file */
 struct amdgpu_criu_dump_object {
-	struct list_head of_dump; /* in amdgpu_criu_dump.objects */
+	struct list_head of_dump; /* in criu_dump.objects */
 	struct drm_gem_object *gem; /* GEM object of the file's device, with a reference */
 	u64 id; /* id in the session, once its record is written */
 	u32 handle; /* its lowest handle, 0 if it has none */
 };
 
-/* The dump of a paused file */
-struct amdgpu_criu_dump {
-	struct criu_dump out; /* what is written */
-	struct amdgpu_device *adev;
-	struct drm_file *file; /* the file; its gate is closed and the gate's lock held */
-	struct amdgpu_fpriv *fpriv;
-	struct task_struct *task; /* leader of the process whose memory its userptrs refer to */
-	struct mm_struct *mm; /* that memory, with a reference to its users */
-	struct list_head objects; /* BOs of the file in the order of handles; without one last */
-	struct xarray by_gem; /* the same BOs by the address of gem */
-	struct dma_buf *exported; /* EXPORTED: the dma-buf of the only BO; nothing else is dumped */
-};
-
-#define to_render_dump(base) container_of(base, struct amdgpu_criu_dump, out)
-
 int amdgpu_criu_check_render(struct criu_call *call);
 
-int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u32 handle);
-int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump);
-void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_dump_objects(struct criu_dump *base);
+int amdgpu_criu_add_object(struct criu_dump *dump, struct drm_gem_object *gem, u32 handle);
+int amdgpu_criu_find_objects(struct criu_dump *dump);
+void amdgpu_criu_drop_objects(struct criu_dump *dump);
+int amdgpu_criu_dump_objects(struct criu_dump *dump);
 
 /* The drain functions wait until @deadline (jiffies), and report what hangs. */
-int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
-int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
-int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_file_carriable(struct criu_dump *dump);
+int amdgpu_criu_drain_vm(struct criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_drain_ctxs(struct criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_drain_syncobjs(struct criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline);
 
 /* Gets the id of a BO in the session, once it is dumped; 0 in the size pass. */
-int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
+int amdgpu_criu_dump_object_id(struct criu_dump *dump, struct drm_gem_object *gem, u64 *id);
 
 /* A BO to be restored */
 struct amdgpu_criu_plan_object {
@@ -121,62 +106,22 @@ struct amdgpu_criu_plan_syncobj {
 	bool bound; /* the syncobj was created for this plan, and its id is bound in the session */
 };
 
-/* A checked blob, and the progress of applying it */
-struct amdgpu_criu_plan {
-	struct criu_plan in;
-	struct criu_call *call;
-	struct amdgpu_device *adev;
-	/* File to be restored; its gate is closed and the gate's lock held */
-	struct drm_file *file;
-	struct amdgpu_fpriv *fpriv;
-	u64 device; /* GPU of the file, as in amdgpu_criu_file_record.device ... */
-	u32 gpu_id; /* ... and .gpu_id, which differs between partitions of a GPU */
-
-	struct amdgpu_criu_file_record *files; /* one */
-	struct amdgpu_criu_client_name_record *names; /* one or none */
-	/* BOs, in the order of the blob and of the BO table */
-	struct amdgpu_criu_plan_object *objects;
-	/* GEM handles, sorted in ascending order when they are checked */
-	struct amdgpu_criu_plan_handle *handles;
-	struct amdgpu_criu_plan_mapping *mappings;
-	struct amdgpu_criu_plan_ctx *ctxs;
-	struct amdgpu_criu_plan_bo_list *bo_lists;
-	struct amdgpu_criu_plan_syncobj *syncobjs;
-	struct amdgpu_criu_plan_userq *userqs; /* NULL if the kernel has none */
-	struct criu_range *object_ids; /* of objects, sorted, set when they are checked */
-	struct criu_range *ranges; /* of mappings, sorted, set when they are checked */
-	u32 num_files;
-	u32 num_names;
-	u32 num_objects;
-	u32 num_handles;
-	u32 num_mappings;
-	u32 num_ctxs;
-	u32 num_bo_lists;
-	u32 num_syncobjs;
-	u32 num_userqs;
-
-	/* While handles are created, all numbers up to this have an entry, which may be empty */
-	u32 last_handle;
-};
-
-#define to_render_plan(base) container_of_const(base, struct amdgpu_criu_plan, in)
-
-void amdgpu_criu_plan_init(struct amdgpu_criu_plan *plan, struct criu_call *call,
+void amdgpu_criu_plan_init(struct criu_plan *plan, struct criu_call *call,
 			   const struct amdgpu_criu_state *state);
-void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan);
-struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
+void amdgpu_criu_plan_free(struct criu_plan *plan);
+struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *plan,
 							u64 object_id);
 
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);
 
-int amdgpu_criu_object_get(struct criu_plan *base, void *entry);
-void amdgpu_criu_object_put(struct criu_plan *base, void *entry);
-int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
+int amdgpu_criu_object_get(struct criu_plan *plan, void *entry);
+void amdgpu_criu_object_put(struct criu_plan *plan, void *entry);
+int amdgpu_criu_object_handle(struct criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
-int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_attach_userptrs(struct criu_dump *dump);
 
 /* A BO is in one of these domains only, or may be in several of the others. */
 #define AMDGPU_CRIU_SPECIAL_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \

@@ -16,21 +16,22 @@
 /* Limit of the wait for running ioctls of the client. */
 #define AMDGPU_CRIU_STOP_TIME (5 * HZ)
 
-void amdgpu_criu_input_free(const struct criu_plan *in)
+void amdgpu_criu_input_free(const struct criu_plan *plan)
 {
-	kvfree(in->devices);
-	kvfree(in->bos);
-	kvfree(in->blob.buf);
+	kvfree(plan->device_table);
+	kvfree(plan->bo_table);
+	kvfree(plan->blob.buf);
 }
 
 /*
- * Reads the blob and the tables of @in->state. Reading may block indefinitely if the memory belongs
- * to a file system in user space or to userfaultfd, so the caller holds no lock. The caller calls
- * amdgpu_criu_input_free() in each case.
+ * Reads the blob and the tables of criu_plan.state. Reading may block indefinitely if the memory
+ * belongs to a file system in user space or to userfaultfd, so the caller holds no lock. The caller
+ * calls amdgpu_criu_input_free() in each case.
  */
-int amdgpu_criu_input_read(struct criu_plan *in, struct criu_call *call)
+int amdgpu_criu_input_read(struct criu_plan *plan)
 {
-	const struct amdgpu_criu_state *state = in->state;
+	struct criu_call *call = plan->call;
+	const struct amdgpu_criu_state *state = plan->state;
 	struct criu_blob_fault fault;
 	void *buf;
 	int ret = amdgpu_criu_state_check(state);
@@ -42,46 +43,45 @@ int amdgpu_criu_input_read(struct criu_plan *in, struct criu_call *call)
 	buf = criu_blob_from_user(call, state->blob, state->blob_size);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	ret = criu_blob_open(&in->blob, call->node->schema, buf, state->blob_size, &fault);
+	ret = criu_blob_open(&plan->blob, call->node->schema, buf, state->blob_size, &fault);
 	if (ret)
 		return criu_refuse_blob(call, &fault, ret);
 	/* Each entry has a record, so the size of the blob limits the copies. */
 	if (max(state->num_devices, state->num_bos) > state->blob_size / CRIU_BLOB_ALIGN)
 		return criu_refuse(call, -EBADMSG, "the tables are longer than the blob");
 	ret = amdgpu_criu_table_copy(state->devices, state->num_devices, state->device_stride,
-				     sizeof(*in->devices), (void **)&in->devices);
+				     sizeof(*plan->device_table), (void **)&plan->device_table);
 	return ret ?: amdgpu_criu_table_copy(state->bos, state->num_bos, state->bo_stride,
-					     sizeof(*in->bos), (void **)&in->bos);
+					     sizeof(*plan->bo_table), (void **)&plan->bo_table);
 }
 
 /* Compares the caller's BO table with the BOs of a plan. Returns 0 or -EBADMSG. */
-int amdgpu_criu_bos_check(const struct criu_call *call, const struct criu_plan *in,
-			  u32 num)
+int amdgpu_criu_bos_check(const struct criu_plan *plan, u32 num)
 {
 	struct amdgpu_criu_bo expected;
 
-	if (in->state->num_bos != num)
-		return criu_refuse(call, -EBADMSG, "table of %u BOs for a blob of %u",
-				   in->state->num_bos, num);
+	if (plan->state->num_bos != num)
+		return criu_refuse(plan->call, -EBADMSG, "table of %u BOs for a blob of %u",
+				   plan->state->num_bos, num);
 	for (u32 i = 0; i < num; i++) {
-		in->entry(in, i, &expected);
-		expected.new_mmap_offset = in->bos[i].new_mmap_offset;
-		if (memcmp(&in->bos[i], &expected, sizeof(expected)))
-			return criu_refuse(call, -EBADMSG, "BO %u: table and record do not agree",
-					   i);
+		plan->entry(plan, i, &expected);
+		expected.new_mmap_offset = plan->bo_table[i].new_mmap_offset;
+		if (memcmp(&plan->bo_table[i], &expected, sizeof(expected)))
+			return criu_refuse(plan->call, -EBADMSG,
+					   "BO %u: table and record do not agree", i);
 	}
 	return 0;
 }
 
 /* Writes the new mmap offsets to the caller's BO table. Returns 0 or -EFAULT. */
-int amdgpu_criu_bos_put(const struct criu_plan *in)
+int amdgpu_criu_bos_put(const struct criu_plan *plan)
 {
-	const struct amdgpu_criu_state *state = in->state;
+	const struct amdgpu_criu_state *state = plan->state;
 	struct amdgpu_criu_bo entry;
 	int ret = 0;
 
 	for (u32 i = 0; !ret && i < state->num_bos; i++) {
-		in->entry(in, i, &entry);
+		plan->entry(plan, i, &entry);
 		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &entry, sizeof(entry));
 	}
 	return ret;
@@ -95,7 +95,7 @@ int amdgpu_criu_bos_put(const struct criu_plan *in)
  * Writing the results may block indefinitely, so the lock is not held. The session holds the
  * client: other operations refuse it, and RESUME checks @restoring.
  */
-static int amdgpu_criu_restore_stopped(struct criu_call *call, struct criu_plan *in)
+static int amdgpu_criu_restore_stopped(struct criu_call *call, struct criu_plan *plan)
 {
 	struct mutex *lock = call->client->lock;
 	int ret;
@@ -103,20 +103,20 @@ static int amdgpu_criu_restore_stopped(struct criu_call *call, struct criu_plan 
 	mmap_write_lock(current->mm);
 	mmap_write_unlock(current->mm);
 	scoped_guard(mutex, lock) {
-		if (!in->is_fresh(in))
+		if (!plan->is_fresh(plan))
 			return criu_refuse(call, -EBADFD, "it has been used already");
-		ret = criu_plan_make(call, &in->blob, in);
+		ret = criu_plan_make(call, &plan->blob, plan);
 		if (!ret)
-			ret = criu_plan_apply(call, in);
+			ret = criu_plan_apply(call, plan);
 		if (ret)
-			criu_plan_undo(call, in);
+			criu_plan_undo(call, plan);
 	}
 	if (ret)
 		return ret;
-	ret = amdgpu_criu_bos_put(in);
+	ret = amdgpu_criu_bos_put(plan);
 	if (ret) {
 		guard(mutex)(lock);
-		criu_plan_undo(call, in);
+		criu_plan_undo(call, plan);
 	}
 	return ret;
 }
@@ -125,10 +125,11 @@ static int amdgpu_criu_restore_stopped(struct criu_call *call, struct criu_plan 
  * Runs RESTORE. Other ioctls of the client block until RESUME: userptrs have no memory, and their
  * notifiers are blocked, so a new one would keep pages that the process has freed.
  */
-int amdgpu_criu_restore(struct criu_call *call, struct criu_plan *in)
+int amdgpu_criu_restore(struct criu_plan *plan)
 {
+	struct criu_call *call = plan->call;
 	struct criu_client *client = call->client;
-	int ret = amdgpu_criu_input_read(in, call);
+	int ret = amdgpu_criu_input_read(plan);
 
 	if (ret)
 		return ret;
@@ -142,7 +143,7 @@ int amdgpu_criu_restore(struct criu_call *call, struct criu_plan *in)
 		return ret == -EALREADY ? -EBADFD : ret;
 	ret = criu_client_stop(client, jiffies + AMDGPU_CRIU_STOP_TIME);
 	if (!ret) {
-		ret = amdgpu_criu_restore_stopped(call, in);
+		ret = amdgpu_criu_restore_stopped(call, plan);
 		if (ret)
 			criu_client_allow(client);
 	}

@@ -37,7 +37,7 @@ const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 };
 
 /* The fences may belong to other files, other processes, or other drivers. */
-int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+int amdgpu_criu_drain_syncobjs(struct criu_dump *dump, unsigned long deadline)
 {
 	struct drm_syncobj *syncobj;
 	struct dma_fence *fence;
@@ -52,7 +52,7 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 		ret = amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
 		if (ret == -ETIME)
-			criu_refuse(dump->out.call, ret, "syncobj %lu: the work behind it hangs",
+			criu_refuse(dump->call, ret, "syncobj %lu: the work behind it hangs",
 				    handle);
 		if (ret)
 			return ret;
@@ -60,8 +60,7 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 	return 0;
 }
 
-static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_syncobj *syncobj,
-				    u32 handle)
+static int amdgpu_criu_dump_syncobj(struct criu_dump *dump, struct drm_syncobj *syncobj, u32 handle)
 {
 	struct amdgpu_criu_syncobj_record record = { .handle = handle };
 	struct dma_fence *fence;
@@ -71,7 +70,7 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 	scoped_guard(spinlock, &syncobj->lock)
 		has_eventfd = !list_empty(&syncobj->ev_fd_list);
 	if (has_eventfd)
-		return criu_refuse_state(dump->out.call, "an eventfd waits for syncobj %u", handle);
+		return criu_refuse_state(dump->call, "an eventfd waits for syncobj %u", handle);
 	fence = drm_syncobj_fence_get(syncobj);
 	if (fence && dma_fence_is_signaled(fence)) {
 		record.flags = AMDGPU_CRIU_SYNCOBJ_SIGNALED;
@@ -81,23 +80,22 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 			record.point = fence->seqno;
 		}
 	} else if (fence) {
-		ret = criu_refuse(dump->out.call, -ETIME,
+		ret = criu_refuse(dump->call, -ETIME,
 				  "syncobj %u: another process has pending work", handle);
 	}
 	dma_fence_put(fence);
 	if (ret)
 		return ret;
-	if (dump->out.session)
-		ret = criu_session_object_id(dump->out.session, syncobj, &amdgpu_criu_syncobj_ops,
+	if (dump->session)
+		ret = criu_session_object_id(dump->session, syncobj, &amdgpu_criu_syncobj_ops,
 					     &record.object_id);
 	if (!ret)
-		criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_SYNCOBJ, &record);
+		criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_SYNCOBJ, &record);
 	return ret;
 }
 
-static int amdgpu_criu_dump_syncobjs(struct criu_dump *base)
+static int amdgpu_criu_dump_syncobjs(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct drm_syncobj *syncobj;
 	unsigned long handle = 0;
 	int ret;
@@ -111,7 +109,7 @@ static int amdgpu_criu_dump_syncobjs(struct criu_dump *base)
 	return 0;
 }
 
-static const char *amdgpu_criu_syncobj_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_syncobj_fault(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_syncobj_record *record = entry;
 
@@ -129,10 +127,9 @@ static const char *amdgpu_criu_syncobj_fault(struct criu_plan *base, void *entry
 	return record->pad ? "pad is not zero" : NULL;
 }
 
-static int amdgpu_criu_check_syncobj(struct criu_plan *base, void *entry)
+static int amdgpu_criu_check_syncobj(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_syncobj_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (record->flags & ~(AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
@@ -168,7 +165,7 @@ static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *r
 }
 
 /* Follows the code path of DRM_IOCTL_SYNCOBJ_CREATE. */
-static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
+static int amdgpu_criu_create_syncobj(struct criu_plan *plan,
 				      struct amdgpu_criu_plan_syncobj *plan_syncobj,
 				      struct drm_syncobj **syncobj)
 {
@@ -186,11 +183,10 @@ static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-static int amdgpu_criu_apply_syncobj(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_syncobj(struct criu_plan *plan, void *entry)
 {
 	struct amdgpu_criu_plan_syncobj *plan_syncobj = entry;
 	const struct amdgpu_criu_syncobj_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct drm_syncobj *syncobj;
 	u32 handle = record->handle;
 	void *object;
@@ -215,10 +211,9 @@ static int amdgpu_criu_apply_syncobj(struct criu_plan *base, void *entry)
 	return ret;
 }
 
-static void amdgpu_criu_undo_syncobj(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_syncobj(struct criu_plan *plan, void *entry)
 {
 	struct amdgpu_criu_plan_syncobj *plan_syncobj = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct drm_syncobj *syncobj;
 
 	syncobj = xa_erase(&plan->file->syncobj_xa, plan_syncobj->record.handle);
@@ -231,8 +226,7 @@ static void amdgpu_criu_undo_syncobj(struct criu_plan *base, void *entry)
 const struct criu_kind amdgpu_criu_syncobjs = {
 	.type = AMDGPU_CRIU_RECORD_SYNCOBJ,
 	.subject = "syncobj %llu",
-	CRIU_KIND(struct amdgpu_criu_plan, syncobjs, struct amdgpu_criu_plan_syncobj,
-		  record.handle),
+	CRIU_KIND(syncobjs, struct amdgpu_criu_plan_syncobj, record.handle),
 	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_syncobjs,
 	.fault = amdgpu_criu_syncobj_fault,

@@ -46,7 +46,7 @@ static int amdgpu_criu_find_kfd_mappings(const struct amdgpu_fpriv *fpriv,
 	return ret;
 }
 
-static int amdgpu_criu_dump_mapping(struct amdgpu_criu_dump *dump,
+static int amdgpu_criu_dump_mapping(struct criu_dump *dump,
 				    const struct amdgpu_bo_va_mapping *mapping)
 {
 	struct amdgpu_bo *bo = mapping->bo_va->base.bo;
@@ -58,15 +58,14 @@ static int amdgpu_criu_dump_mapping(struct amdgpu_criu_dump *dump,
 	};
 
 	if (bo && amdgpu_criu_dump_object_id(dump, &bo->tbo.base, &record.object_id))
-		return criu_refuse_state(dump->out.call,
+		return criu_refuse_state(dump->call,
 					 "a mapping of a BO without handle, at %#llx", record.va);
-	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_MAPPING, &record);
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_MAPPING, &record);
 	return 0;
 }
 
-static int amdgpu_criu_dump_mappings(struct criu_dump *base)
+static int amdgpu_criu_dump_mappings(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	const struct amdgpu_fpriv *fpriv = dump->fpriv;
 	struct amdgpu_bo *root = fpriv->vm.root.bo;
 	const struct amdgpu_bo_va_mapping *mapping;
@@ -94,10 +93,9 @@ out_destroy:
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_VA. */
-static const char *amdgpu_criu_mapping_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_mapping_fault(struct criu_plan *plan, void *entry)
 {
 	struct amdgpu_criu_plan_mapping *mapping = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_criu_mapping_record *record = &mapping->record;
 	const u64 mask = AMDGPU_GPU_PAGE_SIZE - 1;
 	u64 end;
@@ -106,8 +104,7 @@ static const char *amdgpu_criu_mapping_fault(struct criu_plan *base, void *entry
 	if (record->pad || (record->va | record->size | record->offset) & mask || !record->size)
 		return "bad address, size or offset";
 	if (record->va < AMDGPU_VA_RESERVED_BOTTOM ||
-	    check_add_overflow(record->va, record->size, &end) ||
-	    end > plan->files->va_end)
+	    check_add_overflow(record->va, record->size, &end) || end > plan->files->va_end)
 		return "not in the address space";
 	if (!record->object_id)
 		return record->flags & ~AMDGPU_CRIU_PRT_FLAGS ||
@@ -129,18 +126,17 @@ static struct criu_range amdgpu_criu_mapping_range(const struct criu_kind *kind,
 	return (struct criu_range) { .start = record->va, .size = record->size };
 }
 
-static int amdgpu_criu_check_overlaps(struct criu_plan *base)
+static int amdgpu_criu_check_overlaps(struct criu_plan *plan)
 {
 	static const struct criu_kind_unique unique = {
 		amdgpu_criu_mapping_range, "it overlaps another",
 	};
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
-	return criu_check_ranges(plan->call, base, &unique, &plan->ranges);
+	return criu_check_ranges(plan->call, plan, &unique, &plan->ranges);
 }
 
 /* Reserves the page directory, and the BO if there is one. */
-static int amdgpu_criu_lock_vm(struct amdgpu_criu_plan *plan, struct drm_gem_object *gem,
+static int amdgpu_criu_lock_vm(struct criu_plan *plan, struct drm_gem_object *gem,
 			       struct drm_exec *exec)
 {
 	int ret = 0;
@@ -164,19 +160,17 @@ static int amdgpu_criu_lock_vm(struct amdgpu_criu_plan *plan, struct drm_gem_obj
 }
 
 /* The caller has reserved the page directory and the BO. */
-static struct amdgpu_bo_va *amdgpu_criu_bo_va(struct amdgpu_criu_plan *plan,
-					      struct drm_gem_object *gem)
+static struct amdgpu_bo_va *amdgpu_criu_bo_va(struct criu_plan *plan, struct drm_gem_object *gem)
 {
 	return gem ? amdgpu_vm_bo_find(&plan->fpriv->vm, gem_to_amdgpu_bo(gem)) :
 		     plan->fpriv->prt_va;
 }
 
 /* Follows the code path of DRM_AMDGPU_GEM_VA. */
-static int amdgpu_criu_apply_mapping(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_mapping(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;
 	const struct amdgpu_criu_mapping_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct drm_gem_object *gem = mapping->object ? mapping->object->gem : NULL;
 	struct amdgpu_bo_va *bo_va;
 	struct drm_exec exec;
@@ -193,7 +187,7 @@ static int amdgpu_criu_apply_mapping(struct criu_plan *base, void *entry)
 }
 
 /* Does what amdgpu_gem_va_update_vm() does. The next submission updates an evicted VM. */
-static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_object *gem)
+static int amdgpu_criu_update(struct criu_plan *plan, struct drm_gem_object *gem)
 {
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
 	struct amdgpu_bo_va *bo_va;
@@ -215,10 +209,8 @@ static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_obje
 }
 
 /* Updates the mappings without a BO, then those of each BO once. */
-static int amdgpu_criu_update_all(struct criu_plan *base, int ret)
+static int amdgpu_criu_update_all(struct criu_plan *plan, int ret)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
-
 	if (!ret && plan->num_mappings)
 		ret = amdgpu_criu_update(plan, NULL);
 	for (u32 i = 0; !ret && plan->num_mappings && i < plan->num_objects; i++)
@@ -231,10 +223,9 @@ static int amdgpu_criu_update_all(struct criu_plan *base, int ret)
  * Closing the handles, which this plan has created, removes the mappings of BOs. The driver
  * searches the others from the last to the first, in which order they are removed.
  */
-static void amdgpu_criu_undo_mapping(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_mapping(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (mapping->object || amdgpu_bo_reserve(plan->fpriv->vm.root.bo, true))
 		return;
@@ -242,9 +233,8 @@ static void amdgpu_criu_undo_mapping(struct criu_plan *base, void *entry)
 	amdgpu_bo_unreserve(plan->fpriv->vm.root.bo);
 }
 
-static void amdgpu_criu_undo_mappings(struct criu_plan *base)
+static void amdgpu_criu_undo_mappings(struct criu_plan *plan)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
 
 	if (!plan->num_mappings || amdgpu_bo_reserve(vm->root.bo, true))
@@ -257,7 +247,7 @@ static void amdgpu_criu_undo_mappings(struct criu_plan *base)
 const struct criu_kind amdgpu_criu_mappings = {
 	.type = AMDGPU_CRIU_RECORD_MAPPING,
 	.subject = "mapping at %#llx",
-	CRIU_KIND(struct amdgpu_criu_plan, mappings, struct amdgpu_criu_plan_mapping, record.va),
+	CRIU_KIND(mappings, struct amdgpu_criu_plan_mapping, record.va),
 	.id64 = true,
 	.dump = amdgpu_criu_dump_mappings,
 	.fault = amdgpu_criu_mapping_fault,

@@ -15,8 +15,7 @@ bool criu_all_zero(const void *data, size_t size)
 }
 
 /* Returns the row of a record type, or NULL. */
-const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
-						__u16 type)
+const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema, __u16 type)
 {
 	for (__u32 i = 0; i < schema->num_records; i++)
 		if (schema->records[i].type == type)
@@ -29,8 +28,7 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
  * -EOPNOTSUPP always means an undamaged blob that this kernel does not support.
  */
 
-static int criu_fault(struct criu_blob_fault *fault, int error, size_t offset,
-		      const char *reason)
+static int criu_fault(struct criu_blob_fault *fault, int error, size_t offset, const char *reason)
 {
 	fault->offset = offset;
 	fault->reason = reason;
@@ -144,15 +142,13 @@ static const char *criu_record_unreadable(const struct criu_record_desc *desc,
 		return "newer version of record";
 	known = criu_older(desc, header->version) ? criu_older(desc, header->version)->size :
 						    desc->size_now;
-	if (header->fixed_size > known &&
-	    !criu_all_zero(fixed + known, header->fixed_size - known))
+	if (header->fixed_size > known && !criu_all_zero(fixed + known, header->fixed_size - known))
 		return "record has a field that is not known";
 	return NULL;
 }
 
 static int criu_check_record(struct criu_blob *blob, size_t at,
-			     const struct criu_record_header *header,
-			     struct criu_blob_fault *fault)
+			     const struct criu_record_header *header, struct criu_blob_fault *fault)
 {
 	const struct criu_record_desc *desc = criu_schema_find(blob->schema, header->type);
 	const __u8 *fixed = blob->buf + at + sizeof(*header);

@@ -173,8 +173,7 @@ struct criu_blob_schema {
 		.num_records = sizeof(_records) / sizeof((_records)[0]), .records = (_records), \
 	}
 
-const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
-						__u16 type);
+const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema, __u16 type);
 
 /* A record type that the target kernel supports */
 struct criu_record_target {

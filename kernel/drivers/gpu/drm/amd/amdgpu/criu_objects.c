@@ -157,8 +157,7 @@ static int criu_object_set(struct criu_session *session, struct criu_object *ent
 
 	lockdep_assert_held(&session->lock);
 	entry->object = object;
-	ret = rhashtable_lookup_insert_fast(&session->by_object, &entry->by_object,
-					    criu_by_object);
+	ret = rhashtable_lookup_insert_fast(&session->by_object, &entry->by_object, criu_by_object);
 	if (ret) {
 		entry->object = NULL;
 		return ret == -EEXIST ? -EBADMSG : ret;

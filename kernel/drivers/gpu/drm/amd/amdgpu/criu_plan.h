@@ -15,10 +15,7 @@ struct criu_call;
 struct criu_kind;
 struct criu_range;
 
-/*
- * What a dump writes and what RESTORE reads. The driver defines both, and begins the dump and the
- * plan of each kind of node with them.
- */
+/* What a dump writes and what RESTORE reads. The driver defines both. */
 struct criu_dump;
 struct criu_plan;
 
@@ -78,9 +75,10 @@ struct criu_kind {
 	void (*undo_all)(struct criu_plan *plan);
 };
 
-/* Fields of a row: @_entries and num_@_entries are fields of @_plan. */
-#define CRIU_KIND(_plan, _entries, _entry, _id) \
-	.entries = offsetof(_plan, _entries), .num = offsetof(_plan, num_##_entries), \
+/* Fields of a row: @_entries and num_@_entries are fields of the plan. */
+#define CRIU_KIND(_entries, _entry, _id) \
+	.entries = offsetof(struct criu_plan, _entries), \
+	.num = offsetof(struct criu_plan, num_##_entries), \
 	.size = sizeof(_entry), .id = offsetof(_entry, _id)
 #define CRIU_KIND_TAIL(_entry, _count, _items, _item) \
 	{ \

@@ -45,9 +45,9 @@ const struct criu_client_ops kfd_criu_process_ops = {
 	.end = kfd_criu_process_end,
 };
 
-static int kfd_criu_pause(struct criu_dump *out)
+static int kfd_criu_pause(struct criu_dump *dump)
 {
-	struct criu_call *call = out->call;
+	struct criu_call *call = dump->call;
 	struct kfd_process *p = call->client->owner;
 	int ret = kfd_criu_process_carriable(call, p);
 
@@ -59,7 +59,7 @@ static int kfd_criu_pause(struct criu_dump *out)
 	if (ret)
 		return ret == -EALREADY ? 0 : ret;
 	ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
-	out->paused = !ret;
+	dump->paused = !ret;
 	if (!ret)
 		return 0;
 	/* The driver has put the queues back, but drops the error of that. */
@@ -73,32 +73,34 @@ static int kfd_criu_pause(struct criu_dump *out)
 }
 
 /* Checks again after a pause: the eviction resets a queue that hangs. */
-static int kfd_criu_prepare(struct criu_dump *out)
+static int kfd_criu_prepare(struct criu_dump *dump)
 {
-	return out->live ? 0 : kfd_criu_process_carriable(out->call, out->call->client->owner);
+	return dump->live ? 0 : kfd_criu_process_carriable(dump->call, dump->call->client->owner);
 }
 
 static int kfd_criu_process_info(struct criu_call *call, void *args)
 {
-	struct kfd_criu_dump dump = {
-		.out = { .call = call, .pause = kfd_criu_pause, .prepare = kfd_criu_prepare },
+	struct criu_dump dump = {
+		.call = call,
+		.pause = kfd_criu_pause,
+		.prepare = kfd_criu_prepare,
 		.p = call->client->owner,
 	};
 
-	return amdgpu_criu_info(&dump.out, args);
+	return amdgpu_criu_info(&dump, args);
 }
 
 static int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
-	struct kfd_criu_dump dump = {
-		.out.prepare = kfd_criu_prepare,
+	struct criu_dump dump = {
+		.prepare = kfd_criu_prepare,
 		.p = call->client->owner,
 	};
-	int ret = amdgpu_criu_output_init(&dump.out, call, args);
+	int ret = amdgpu_criu_output_init(&dump, call, args);
 
 	if (!ret)
-		ret = amdgpu_criu_dump(&dump.out, args);
-	amdgpu_criu_output_free(&dump.out);
+		ret = amdgpu_criu_dump(&dump, args);
+	amdgpu_criu_output_free(&dump);
 	return ret;
 }
 

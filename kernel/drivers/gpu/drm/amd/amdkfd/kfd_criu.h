@@ -24,12 +24,6 @@
 long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg);
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 
-/* One walk over a paused process */
-struct kfd_criu_dump {
-	struct criu_dump out; /* what is written */
-	struct kfd_process *p; /* the process; its mutex is held */
-};
-
 bool kfd_criu_is_reset(const struct kfd_process_device *pdd);
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
 
@@ -41,8 +35,6 @@ extern const struct criu_kind kfd_criu_events;
 extern const struct criu_kind kfd_criu_svms;
 extern const struct criu_kind kfd_criu_queues;
 extern const struct criu_kind kfd_criu_options;
-
-#define to_kfd_dump(base) container_of(base, struct kfd_criu_dump, out)
 
 /* A GPU to restore */
 struct kfd_criu_plan_device {
@@ -85,38 +77,7 @@ struct kfd_criu_plan_svm {
 	const struct kfd_criu_svm_attr *attrs; /* tail of the record */
 };
 
-/* A checked blob, and the progress of its restore */
-struct kfd_criu_plan {
-	struct criu_plan in;
-	struct criu_call *call;
-	struct kfd_process *p; /* process to restore */
-
-	struct kfd_criu_process_record *processes; /* one */
-	struct kfd_criu_options_record *options; /* one or none */
-	struct kfd_criu_plan_device *devices;
-	struct kfd_criu_plan_bo *bos;
-	struct kfd_criu_plan_queue *queues;
-	struct kfd_criu_plan_page *pages; /* one or none */
-	struct kfd_criu_event_record *events;
-	struct kfd_criu_plan_svm *svms;
-	/* Addresses that SVM ranges cover, sorted; adjacent ranges are merged */
-	struct criu_range *svm_areas;
-	u32 num_processes;
-	u32 num_options;
-	u32 num_devices;
-	u32 num_bos;
-	u32 num_queues;
-	u32 num_events;
-	u32 num_svms;
-	u32 num_svm_areas;
-	u32 num_pages;
-
-	bool evicted; /* the queues of the process are evicted */
-};
-
-#define to_kfd_plan(base) container_of_const(base, struct kfd_criu_plan, in)
-
-struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id);
+struct kfd_criu_plan_device *kfd_criu_plan_device(struct criu_plan *plan, u32 gpu_id);
 
 int kfd_criu_restore(struct criu_call *call, void *args);
 int kfd_criu_resume(struct criu_call *call, void *args);
@@ -126,15 +87,15 @@ int kfd_criu_evict_memory(struct criu_call *call, void *args);
 int kfd_criu_readmit(struct kfd_process *p);
 struct mm_struct *kfd_criu_get_mm(struct kfd_process *p);
 void kfd_criu_unblock_notifications(struct kfd_process *p);
-int kfd_criu_apply_process(struct kfd_criu_plan *plan);
+int kfd_criu_apply_process(struct criu_plan *plan);
 void kfd_criu_undo_process(struct kfd_process *p);
-int kfd_criu_dump_bos(struct criu_dump *base);
-const char *kfd_criu_bo_fault(struct criu_plan *base, void *entry);
-int kfd_criu_check_bo(struct criu_plan *base, void *entry);
-int kfd_criu_check_bos(struct criu_plan *base);
-void kfd_criu_plan_entry(const struct criu_plan *base, u32 index, struct amdgpu_criu_bo *entry);
-const char *kfd_criu_queue_fault(struct criu_plan *base, void *entry);
-int kfd_criu_check_queue(struct criu_plan *base, void *entry);
+int kfd_criu_dump_bos(struct criu_dump *dump);
+const char *kfd_criu_bo_fault(struct criu_plan *plan, void *entry);
+int kfd_criu_check_bo(struct criu_plan *plan, void *entry);
+int kfd_criu_check_bos(struct criu_plan *plan);
+void kfd_criu_plan_entry(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry);
+const char *kfd_criu_queue_fault(struct criu_plan *plan, void *entry);
+int kfd_criu_check_queue(struct criu_plan *plan, void *entry);
 struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, const void *entry);
 struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const void *entry);
 void kfd_criu_forget_svm(struct kfd_process *p);

@@ -128,7 +128,7 @@ static void kfd_criu_describe_bo(const struct kfd_process_device *pdd, int handl
 		amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &record->user_addr);
 }
 
-static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
+static int kfd_criu_dump_bo(struct criu_dump *dump, const struct kfd_process_device *pdd,
 			    int handle, struct kgd_mem *mem)
 {
 	struct kfd_process *p = dump->p;
@@ -138,16 +138,16 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	int ret = 0;
 
 	/* Only a pause refuses it: a running process may free the BO before it is paused. */
-	if (!dump->out.live)
+	if (!dump->live)
 		why = kfd_criu_bo_uncarriable(mem);
 	else if (!amdgpu_criu_owner_object(&mem->bo->tbo.base))
 		return 0;
 	if (why)
-		return criu_refuse_state(dump->out.call, "%s (GPU %u, handle %d, flags %#x)", why,
+		return criu_refuse_state(dump->call, "%s (GPU %u, handle %d, flags %#x)", why,
 					 pdd->user_gpu_id, handle, mem->alloc_flags);
 	kfd_criu_describe_bo(pdd, handle, mem, &record);
-	if (dump->out.session)
-		ret = amdgpu_criu_object_id(dump->out.session, &mem->bo->tbo.base,
+	if (dump->session)
+		ret = amdgpu_criu_object_id(dump->session, &mem->bo->tbo.base,
 					    &record.object_id);
 	if (ret)
 		return ret;
@@ -157,17 +157,16 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 		    amdgpu_amdkfd_bo_mapped_to_dev(p->pdds[i]->drm_priv, mem))
 			mapped[record.num_mapped++] = p->pdds[i]->user_gpu_id;
 	mutex_unlock(&mem->lock);
-	criu_writer_record(&dump->out.writer, KFD_CRIU_BO, &record);
-	criu_writer_tail_copy(&dump->out.writer, mapped, record.num_mapped * sizeof(mapped[0]));
-	if (dump->out.bos)
-		kfd_criu_bo_entry(&record, &dump->out.bos[dump->out.info.num_bos]);
-	dump->out.info.num_bos++;
+	criu_writer_record(&dump->writer, KFD_CRIU_BO, &record);
+	criu_writer_tail_copy(&dump->writer, mapped, record.num_mapped * sizeof(mapped[0]));
+	if (dump->bos)
+		kfd_criu_bo_entry(&record, &dump->bos[dump->info.num_bos]);
+	dump->info.num_bos++;
 	return 0;
 }
 
-int kfd_criu_dump_bos(struct criu_dump *base)
+int kfd_criu_dump_bos(struct criu_dump *dump)
 {
-	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct kgd_mem *mem;
 	int handle;
@@ -220,11 +219,10 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 	return NULL;
 }
 
-const char *kfd_criu_bo_fault(struct criu_plan *base, void *entry)
+const char *kfd_criu_bo_fault(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
 	struct kfd_criu_plan_bo *bo = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	const char *fault;
 
 	bo->device = kfd_criu_plan_device(plan, record->gpu_id);
@@ -233,8 +231,7 @@ const char *kfd_criu_bo_fault(struct criu_plan *base, void *entry)
 	fault = record->num_mapped > plan->num_devices ? "mapped twice on one GPU" :
 							 kfd_criu_bo_field_fault(bo);
 	for (u32 i = 0; !fault && i < record->num_mapped; i++) {
-		const struct kfd_criu_plan_device *on = kfd_criu_plan_device(plan,
-									     bo->mapped[i]);
+		const struct kfd_criu_plan_device *on = kfd_criu_plan_device(plan, bo->mapped[i]);
 
 		if (!on || !(on->record.flags & KFD_CRIU_DEVICE_VM))
 			fault = "mapped on a GPU without a VM";
@@ -246,13 +243,12 @@ const char *kfd_criu_bo_fault(struct criu_plan *base, void *entry)
 }
 
 /* Checks whether this machine can restore a valid BO. */
-int kfd_criu_check_bo(struct criu_plan *base, void *entry)
+int kfd_criu_check_bo(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
 	const struct kfd_criu_plan_bo *bo = entry;
 	const u32 flags = record->alloc_flags;
 	struct kfd_node *node = bo->device->pdd->dev;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if ((flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)) ||
 	    (record->flags & ~KFD_CRIU_BO_IMPORTED) || record->pad)
@@ -269,7 +265,7 @@ int kfd_criu_check_bo(struct criu_plan *base, void *entry)
 }
 
 /* Two BOs must not overlap on a GPU: amdgpu_vm_bo_map() would refuse the second. */
-static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id)
+static int kfd_criu_check_bo_overlap(struct criu_plan *plan, u32 gpu_id)
 {
 	struct criu_range *ranges __free(kvfree) =
 		kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
@@ -308,20 +304,19 @@ struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const v
 	};
 }
 
-void kfd_criu_plan_entry(const struct criu_plan *base, u32 index, struct amdgpu_criu_bo *entry)
+void kfd_criu_plan_entry(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry)
 {
-	const struct kfd_criu_plan_bo *bo = &to_kfd_plan(base)->bos[index];
+	const struct kfd_criu_plan_bo *bo = &plan->bos[index];
 
 	kfd_criu_bo_entry(&bo->record, entry);
 	entry->new_mmap_offset = bo->new_mmap_offset;
 }
 
-int kfd_criu_check_bos(struct criu_plan *base)
+int kfd_criu_check_bos(struct criu_plan *plan)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	int ret = 0;
 
 	for (u32 i = 0; !ret && i < plan->num_devices; i++)
 		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id);
-	return ret ? ret : amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_bos);
+	return ret ? ret : amdgpu_criu_bos_check(plan, plan->num_bos);
 }

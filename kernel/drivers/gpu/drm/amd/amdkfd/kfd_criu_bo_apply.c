@@ -14,8 +14,7 @@ static bool kfd_criu_is_import(const struct kfd_criu_plan_bo *bo)
 }
 
 /* Refuses an object of the session that does not match the record with its id. */
-static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
-				const struct kfd_criu_plan_bo *bo,
+static int kfd_criu_object_fits(const struct criu_plan *plan, const struct kfd_criu_plan_bo *bo,
 				struct drm_gem_object *gem)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
@@ -59,7 +58,7 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 }
 
 /* Takes the path of AMDKFD_IOC_IMPORT_DMABUF. */
-static int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
+static int kfd_criu_take_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo,
 			    struct drm_gem_object *gem)
 {
 	struct kfd_process_device *pdd = bo->device->pdd;
@@ -106,7 +105,7 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 	return 0;
 }
 
-static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+static void kfd_criu_free_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
 	struct kgd_mem *mem = bo->mem;
@@ -144,7 +143,7 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 }
 
 /* Gives a BO its handle and maps it. */
-static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+static int kfd_criu_map_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
 	int ret = idr_alloc(&bo->device->pdd->alloc_idr, bo->mem, record->handle,
@@ -164,7 +163,7 @@ static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *
 }
 
 /* Like AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or _IMPORT_DMABUF, and AMDKFD_IOC_MAP_MEMORY_TO_GPU. */
-static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+static int kfd_criu_create_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	struct drm_gem_object *found;
 	int ret = amdgpu_criu_claim(plan->call, bo->record.object_id, !kfd_criu_is_import(bo),
@@ -189,15 +188,13 @@ static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_b
 }
 
 /* Leaves imports to kfd_criu_end_bos(): an import may refer to a BO that this plan allocates. */
-static int kfd_criu_apply_bo(struct criu_plan *base, void *entry)
+static int kfd_criu_apply_bo(struct criu_plan *plan, void *entry)
 {
-	return kfd_criu_is_import(entry) ? 0 : kfd_criu_create_bo(to_kfd_plan(base), entry);
+	return kfd_criu_is_import(entry) ? 0 : kfd_criu_create_bo(plan, entry);
 }
 
-static int kfd_criu_end_bos(struct criu_plan *base, int ret)
+static int kfd_criu_end_bos(struct criu_plan *plan, int ret)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
-
 	for (u32 i = 0; !ret && i < plan->num_bos; i++) {
 		plan->call->entry = &plan->bos[i];
 		if (kfd_criu_is_import(&plan->bos[i]))
@@ -216,10 +213,9 @@ static int kfd_criu_end_bos(struct criu_plan *base, int ret)
 	return ret;
 }
 
-static void kfd_criu_undo_bo(struct criu_plan *base, void *entry)
+static void kfd_criu_undo_bo(struct criu_plan *plan, void *entry)
 {
 	struct kfd_criu_plan_bo *bo = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (bo->bound)
 		criu_session_forget(plan->call->session, bo->record.object_id);
@@ -230,7 +226,7 @@ static void kfd_criu_undo_bo(struct criu_plan *base, void *entry)
 const struct criu_kind kfd_criu_bos = {
 	.type = KFD_CRIU_BO,
 	.subject = "BO %llu of GPU %u",
-	CRIU_KIND(struct kfd_criu_plan, bos, struct kfd_criu_plan_bo, record.handle),
+	CRIU_KIND(bos, struct kfd_criu_plan_bo, record.handle),
 	.gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
 	.unique = { CRIU_UNIQUE_ID, { kfd_criu_allocated_range, "its object occurs twice" } },

@@ -14,7 +14,7 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
-struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
+struct kfd_criu_plan_device *kfd_criu_plan_device(struct criu_plan *plan, u32 gpu_id)
 {
 	for (u32 i = 0; i < plan->num_devices; i++)
 		if (plan->devices[i].record.gpu_id == gpu_id)
@@ -111,9 +111,8 @@ static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
 	}
 }
 
-static int kfd_criu_dump_devices(struct criu_dump *base)
+static int kfd_criu_dump_devices(struct criu_dump *dump)
 {
-	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 
 	for (u32 i = 0; i < p->n_pdds; i++) {
@@ -134,16 +133,16 @@ static int kfd_criu_dump_devices(struct criu_dump *base)
 			record.flags |= KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION;
 		kfd_criu_describe(pdd, &record);
 		kfd_criu_get_trap_handler(&pdd->qpd, &record);
-		criu_writer_record(&dump->out.writer, KFD_CRIU_DEVICE, &record);
-		dump->out.info.num_devices++;
-		if (!dump->out.devices)
+		criu_writer_record(&dump->writer, KFD_CRIU_DEVICE, &record);
+		dump->info.num_devices++;
+		if (!dump->devices)
 			continue;
-		if (pdd->drm_file && !dump->out.live) {
-			fd = criu_call_new_fd(dump->out.call, get_file(pdd->drm_file));
+		if (pdd->drm_file && !dump->live) {
+			fd = criu_call_new_fd(dump->call, get_file(pdd->drm_file));
 			if (fd < 0)
 				return fd;
 		}
-		dump->out.devices[i] = (struct amdgpu_criu_device) {
+		dump->devices[i] = (struct amdgpu_criu_device) {
 			.gpu_id = pdd->user_gpu_id,
 			.actual_gpu_id = pdd->dev->id,
 			.drm_fd = fd,
@@ -176,7 +175,7 @@ static const struct criu_same kfd_criu_same[] = {
 	KFD_CRIU_SAME(u64, gpuvm_limit, "GPUVM limit"),
 };
 
-static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
+static int kfd_criu_check_file(const struct criu_plan *plan,
 			       const struct kfd_criu_plan_device *device)
 {
 	struct amdgpu_fpriv *fpriv;
@@ -195,7 +194,7 @@ static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
 			   device->pdd->dev->id);
 }
 
-static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
+static int kfd_criu_check_target(struct criu_plan *plan, struct kfd_criu_plan_device *device,
 				 u32 actual_gpu_id)
 {
 	const struct kfd_criu_device_record *old = &device->record;
@@ -230,12 +229,11 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	return kfd_criu_check_file(plan, device);
 }
 
-static int kfd_criu_check_device(struct criu_plan *base, void *elem)
+static int kfd_criu_check_device(struct criu_plan *plan, void *elem)
 {
 	const struct kfd_criu_device_record *record = elem;
 	struct kfd_criu_plan_device *device = elem;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
-	const struct amdgpu_criu_device *entry = &plan->in.devices[device - plan->devices];
+	const struct amdgpu_criu_device *entry = &plan->device_table[device - plan->devices];
 	bool has_vm = record->flags & KFD_CRIU_DEVICE_VM;
 	bool has_file = entry->drm_fd >= 0;
 
@@ -245,8 +243,7 @@ static int kfd_criu_check_device(struct criu_plan *base, void *elem)
 			      KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (!record->gpu_id || record->gpu_id >= BIT(KFD_GPU_ID_HASH_WIDTH) ||
-	    entry->gpu_id != record->gpu_id || has_vm != has_file ||
-	    (!has_vm && record->flags))
+	    entry->gpu_id != record->gpu_id || has_vm != has_file || (!has_vm && record->flags))
 		return criu_refuse(plan->call, -EBADMSG, "table and record do not agree");
 	if (record->scratch_va > U32_MAX)
 		return criu_refuse(plan->call, -EBADMSG, "scratch address above 4 GiB");
@@ -281,9 +278,8 @@ static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 }
 
 /* A GPU outside the plan keeps its id, unless a GPU of the plan has the same id. */
-static int kfd_criu_name_devices(struct criu_plan *base)
+static int kfd_criu_name_devices(struct criu_plan *plan)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	u32 free_id = BIT(KFD_GPU_ID_HASH_WIDTH) - 1;
 	u32 i, j;
 
@@ -307,7 +303,7 @@ static int kfd_criu_name_devices(struct criu_plan *base)
 }
 
 /* Like AMDKFD_IOC_ACQUIRE_VM, _SET_TRAP_HANDLER, _SET_SCRATCH_BACKING_VA, _SET_MEMORY_POLICY. */
-static int kfd_criu_apply_device(struct criu_plan *base, void *entry)
+static int kfd_criu_apply_device(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_device_record *record = entry;
 	struct kfd_criu_plan_device *device = entry;
@@ -344,10 +340,8 @@ void kfd_criu_unblock_notifications(struct kfd_process *p)
 	mutex_unlock(&process_info->lock);
 }
 
-static int kfd_criu_end_devices(struct criu_plan *base, int ret)
+static int kfd_criu_end_devices(struct criu_plan *plan, int ret)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
-
 	if (ret)
 		return ret;
 	/* CRIU moves VMAs to their addresses until RESUME. These moves must not evict. */
@@ -382,9 +376,8 @@ static void kfd_criu_undo_eviction(struct kfd_process *p)
 }
 
 /* A VM with a BO that could not be freed stays until the process ends. */
-static void kfd_criu_undo_devices(struct criu_plan *base)
+static void kfd_criu_undo_devices(struct criu_plan *plan)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_process *p = plan->p;
 	u32 i;
 
@@ -418,7 +411,7 @@ static void kfd_criu_undo_devices(struct criu_plan *base)
 const struct criu_kind kfd_criu_devices = {
 	.type = KFD_CRIU_DEVICE,
 	.subject = "GPU %llu",
-	CRIU_KIND(struct kfd_criu_plan, devices, struct kfd_criu_plan_device, record.gpu_id),
+	CRIU_KIND(devices, struct kfd_criu_plan_device, record.gpu_id),
 	.unique = { CRIU_UNIQUE_ID },
 	.live = true,
 	.dump = kfd_criu_dump_devices,

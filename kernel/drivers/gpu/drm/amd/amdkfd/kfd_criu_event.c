@@ -8,19 +8,18 @@
 #include "kfd_criu.h"
 #include "kfd_events.h"
 
-static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
+static void kfd_criu_dump_event_page(struct criu_dump *dump)
 {
 	const struct kfd_criu_event_page_record record = {
 		.handle = dump->p->signal_handle,
 		.mapped_size = dump->p->signal_mapped_size,
 	};
 
-	criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT_PAGE, &record);
+	criu_writer_record(&dump->writer, KFD_CRIU_EVENT_PAGE, &record);
 }
 
-static int kfd_criu_dump_events(struct criu_dump *base)
+static int kfd_criu_dump_events(struct criu_dump *dump)
 {
-	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct kfd_criu_event_record record;
 	struct kfd_event *ev;
@@ -44,14 +43,13 @@ static int kfd_criu_dump_events(struct criu_dump *base)
 		else if (ev->type == KFD_EVENT_TYPE_HW_EXCEPTION)
 			record.hw = ev->hw_exception_data;
 		spin_unlock(&ev->lock);
-		criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT, &record);
-		dump->out.info.num_events++;
+		criu_writer_record(&dump->writer, KFD_CRIU_EVENT, &record);
+		dump->info.num_events++;
 	}
 	return 0;
 }
 
-static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_plan *plan,
-						       u64 handle)
+static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct criu_plan *plan, u64 handle)
 {
 	for (u32 i = 0; i < plan->num_bos; i++) {
 		const struct kfd_criu_bo_record *record = &plan->bos[i].record;
@@ -63,7 +61,7 @@ static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_pla
 }
 
 /* Makes the checks of kfd_kmap_event_page() and kfd_event_page_set(). */
-static const char *kfd_criu_page_fault(struct criu_plan *base, void *entry)
+static const char *kfd_criu_page_fault(struct criu_plan *plan, void *entry)
 {
 	const u64 limit = KFD_SIGNAL_EVENT_LIMIT * sizeof(u64);
 	const struct kfd_criu_event_page_record *page = entry;
@@ -79,7 +77,7 @@ static const char *kfd_criu_page_fault(struct criu_plan *base, void *entry)
 			return "mapped size";
 		return NULL;
 	}
-	bo = kfd_criu_find_bo(to_kfd_plan(base), page->handle);
+	bo = kfd_criu_find_bo(plan, page->handle);
 	if (!bo || !(bo->record.alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_GTT))
 		return "not in a GTT BO";
 	if (page->num_slots || bo->record.size < limit || page->mapped_size != bo->record.size)
@@ -87,10 +85,9 @@ static const char *kfd_criu_page_fault(struct criu_plan *base, void *entry)
 	return NULL;
 }
 
-static const char *kfd_criu_event_fault(struct criu_plan *base, void *entry)
+static const char *kfd_criu_event_fault(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;
-	const struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (record->flags & ~(KFD_CRIU_EVENT_AUTO_RESET | KFD_CRIU_EVENT_SIGNALED))
 		return "unknown flags";
@@ -111,29 +108,26 @@ static const char *kfd_criu_event_fault(struct criu_plan *base, void *entry)
 }
 
 /* Kernels before 7.3 allocate a page if user mode provides none. */
-static int kfd_criu_check_page(struct criu_plan *base, void *entry)
+static int kfd_criu_check_page(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_event_page_record *page = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	return page->handle ? 0 : criu_refuse(plan->call, -EOPNOTSUPP,
 					      "this kernel allocates no page");
 }
 
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT with an event page. */
-static int kfd_criu_apply_page(struct criu_plan *base, void *entry)
+static int kfd_criu_apply_page(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_event_page_record *page = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	return kfd_kmap_event_page(plan->p, page->handle);
 }
 
-static void kfd_criu_undo_page(struct criu_plan *base, void *entry)
+static void kfd_criu_undo_page(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_event_page_record *record = entry;
 	const struct kfd_criu_plan_bo *bo;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_process *p = plan->p;
 
 	if (!p->signal_page)
@@ -153,7 +147,7 @@ static void kfd_criu_undo_page(struct criu_plan *base, void *entry)
 const struct criu_kind kfd_criu_event_pages = {
 	.type = KFD_CRIU_EVENT_PAGE,
 	.subject = "event page",
-	CRIU_KIND(struct kfd_criu_plan, pages, struct kfd_criu_plan_page, record.handle),
+	CRIU_KIND(pages, struct kfd_criu_plan_page, record.handle),
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_page, num_slots, slots, __u64) },
 	.fault = kfd_criu_page_fault,
 	.check = kfd_criu_check_page,
@@ -162,10 +156,9 @@ const struct criu_kind kfd_criu_event_pages = {
 };
 
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved id of the event. */
-static int kfd_criu_apply_event(struct criu_plan *base, void *entry)
+static int kfd_criu_apply_event(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_criu_event_priv_data data = {
 		.event_id = record->event_id,
 		.auto_reset = !!(record->flags & KFD_CRIU_EVENT_AUTO_RESET),
@@ -191,10 +184,9 @@ void kfd_criu_signal_events(struct kfd_process *p)
 			return kfd_signal_event_interrupt(p->pdds[i]->pasid, 0, 0, false);
 }
 
-static void kfd_criu_undo_event(struct criu_plan *base, void *entry)
+static void kfd_criu_undo_event(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	kfd_event_destroy(plan->p, record->event_id);
 }
@@ -202,7 +194,7 @@ static void kfd_criu_undo_event(struct criu_plan *base, void *entry)
 const struct criu_kind kfd_criu_events = {
 	.type = KFD_CRIU_EVENT,
 	.subject = "event %llu",
-	CRIU_KIND(struct kfd_criu_plan, events, struct kfd_criu_event_record, event_id),
+	CRIU_KIND(events, struct kfd_criu_event_record, event_id),
 	.unique = { CRIU_UNIQUE_ID },
 	.dump = kfd_criu_dump_events,
 	.fault = kfd_criu_event_fault,

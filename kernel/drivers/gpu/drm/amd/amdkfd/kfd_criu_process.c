@@ -62,8 +62,7 @@ static const char *kfd_criu_process_fault(struct kfd_process *p)
 		return "a debugger is attached";
 	if (atomic_read(&p->debugged_process_count))
 		return "it debugs another process";
-	if (p->is_runtime_retry ||
-	    p->runtime_info.runtime_state > DEBUG_RUNTIME_STATE_ENABLED)
+	if (p->is_runtime_retry || p->runtime_info.runtime_state > DEBUG_RUNTIME_STATE_ENABLED)
 		return "runtime-enable is under way";
 	if (atomic_read(&p->poison))
 		return "it has used poisoned memory";
@@ -82,9 +81,8 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 	return fault ? criu_refuse_state(call, "%s", fault) : 0;
 }
 
-static int kfd_criu_dump_process(struct criu_dump *base)
+static int kfd_criu_dump_process(struct criu_dump *dump)
 {
-	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	const struct kfd_process *p = dump->p;
 	struct kfd_criu_process_record record = {
 		.flags = p->xnack_enabled ? KFD_CRIU_PROCESS_XNACK : 0,
@@ -95,20 +93,18 @@ static int kfd_criu_dump_process(struct criu_dump *base)
 		record.flags |= p->runtime_info.ttmp_setup ? KFD_CRIU_PROCESS_TTMP : 0;
 		record.r_debug = p->runtime_info.r_debug;
 	}
-	criu_writer_record(&dump->out.writer, KFD_CRIU_PROCESS, &record);
+	criu_writer_record(&dump->writer, KFD_CRIU_PROCESS, &record);
 	return 0;
 }
 
-static int kfd_criu_check_process(struct criu_plan *base, void *entry)
+static int kfd_criu_check_process(struct criu_plan *plan, void *entry)
 {
-	const u32 known = KFD_CRIU_PROCESS_XNACK | KFD_CRIU_PROCESS_RUNTIME |
-			  KFD_CRIU_PROCESS_TTMP;
+	const u32 known = KFD_CRIU_PROCESS_XNACK | KFD_CRIU_PROCESS_RUNTIME | KFD_CRIU_PROCESS_TTMP;
 	const struct kfd_criu_process_record *record = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
-	if (plan->in.state->num_devices != plan->num_devices)
+	if (plan->state->num_devices != plan->num_devices)
 		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a blob of %u",
-				   plan->in.state->num_devices, plan->num_devices);
+				   plan->state->num_devices, plan->num_devices);
 	if ((record->flags & ~known) || record->pad)
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME) &&
@@ -121,19 +117,16 @@ static int kfd_criu_check_process(struct criu_plan *base, void *entry)
 }
 
 /* No queue may run before RESUME: its memory has no contents yet. */
-static int kfd_criu_evict(struct criu_plan *base)
+static int kfd_criu_evict(struct criu_plan *plan)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	int ret = kfd_process_evict_queues(plan->p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
 
 	plan->evicted = !ret || ret == -EIO;
 	return ret;
 }
 
-static void kfd_criu_undo_evict(struct criu_plan *base)
+static void kfd_criu_undo_evict(struct criu_plan *plan)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
-
 	if (plan->evicted)
 		kfd_process_restore_queues(plan->p);
 }
@@ -141,7 +134,7 @@ static void kfd_criu_undo_evict(struct criu_plan *base)
 const struct criu_kind kfd_criu_processes = {
 	.type = KFD_CRIU_PROCESS,
 	.subject = "process",
-	CRIU_KIND(struct kfd_criu_plan, processes, struct kfd_criu_process_record, flags),
+	CRIU_KIND(processes, struct kfd_criu_process_record, flags),
 	.dump = kfd_criu_dump_process,
 	.check = kfd_criu_check_process,
 	.begin = kfd_criu_evict,
@@ -152,7 +145,7 @@ const struct criu_kind kfd_criu_processes = {
  * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. The path of AMDKFD_IOC_SET_XNACK_MODE moves
  * reservations of SVM ranges, but the process has no SVM range yet.
  */
-int kfd_criu_apply_process(struct kfd_criu_plan *plan)
+int kfd_criu_apply_process(struct criu_plan *plan)
 {
 	const struct kfd_criu_process_record *record = plan->processes;
 	struct kfd_process *p = plan->p;

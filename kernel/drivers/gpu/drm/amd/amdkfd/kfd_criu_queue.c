@@ -28,8 +28,7 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q)
 {
 	const struct queue_properties *properties = &q->properties;
 
-	if (properties->type != KFD_QUEUE_TYPE_COMPUTE &&
-	    properties->type != KFD_QUEUE_TYPE_SDMA &&
+	if (properties->type != KFD_QUEUE_TYPE_COMPUTE && properties->type != KFD_QUEUE_TYPE_SDMA &&
 	    properties->type != KFD_QUEUE_TYPE_SDMA_XGMI)
 		return "a queue of unknown type";
 	if (!kfd_criu_handles_mqds(q->device, properties->type))
@@ -113,7 +112,7 @@ static bool kfd_criu_queue_needs_cus(const struct queue *q,
 	return false;
 }
 
-static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
+static int kfd_criu_dump_queue(struct criu_dump *dump, const struct kfd_process_device *pdd,
 			       struct queue *q)
 {
 	struct device_queue_manager *dqm = q->device->dqm;
@@ -127,7 +126,7 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	int ret;
 
 	if (why)
-		return criu_refuse_state(dump->out.call, "%s (GPU %u, queue %u)", why,
+		return criu_refuse_state(dump->call, "%s (GPU %u, queue %u)", why,
 					 pdd->user_gpu_id, q->properties.queue_id);
 	layout = kfd_criu_queue_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
@@ -138,16 +137,16 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 					    &record.mqd_stack_size);
 	if (ret)
 		return ret;
-	criu_writer_record(&dump->out.writer, KFD_CRIU_QUEUE, &record);
-	mqd = criu_writer_tail(&dump->out.writer, record.mqd_size);
-	stack = criu_writer_tail(&dump->out.writer, record.mqd_stack_size);
-	dump->out.info.num_queues++;
+	criu_writer_record(&dump->writer, KFD_CRIU_QUEUE, &record);
+	mqd = criu_writer_tail(&dump->writer, record.mqd_size);
+	stack = criu_writer_tail(&dump->writer, record.mqd_stack_size);
+	dump->info.num_queues++;
 	/* A zero-length tail may be NULL. */
 	if (!mqd || (!stack && record.mqd_stack_size))
 		return 0;
 	ret = dqm->ops.checkpoint_mqd(dqm, q, mqd, stack);
 	if (ret)
-		return criu_refuse(dump->out.call, ret, "queue %u: cannot read its MQD: %d",
+		return criu_refuse(dump->call, ret, "queue %u: cannot read its MQD: %d",
 				   record.queue_id, ret);
 	kfd_criu_mqd_strip(layout, mqd, num_mqds);
 	if (record.mqd_stack_size)
@@ -156,9 +155,8 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	return 0;
 }
 
-static int kfd_criu_dump_queues(struct criu_dump *base)
+static int kfd_criu_dump_queues(struct criu_dump *dump)
 {
-	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct queue *q;
 	u32 i;
@@ -201,8 +199,7 @@ static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct qu
 }
 
 /* Another process may take the SDMA queue that was found to be free. */
-static int kfd_criu_create_with_free_id(struct kfd_criu_plan *plan,
-					struct kfd_criu_plan_queue *queue,
+static int kfd_criu_create_with_free_id(struct criu_plan *plan, struct kfd_criu_plan_queue *queue,
 					struct queue_properties *properties, void *scratch)
 {
 	const struct kfd_criu_queue_record *record = &queue->record;
@@ -231,20 +228,18 @@ static int kfd_criu_create_with_free_id(struct kfd_criu_plan *plan,
 }
 
 /* Takes the paths of AMDKFD_IOC_CREATE_QUEUE and AMDKFD_IOC_ALLOC_QUEUE_GWS. */
-static int kfd_criu_apply_queue(struct criu_plan *base, void *entry)
+static int kfd_criu_apply_queue(struct criu_plan *plan, void *entry)
 {
 	void *scratch __free(kvfree) = NULL;
 	const struct kfd_criu_queue_record *record = entry;
 	struct kfd_criu_plan_queue *queue = entry;
 	struct kfd_process_device *pdd = queue->device->pdd;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct queue_properties properties;
 	int ret = kfd_criu_queue_properties(record, &properties);
 
 	if (ret)
 		return ret;
-	scratch = kvzalloc((size_t)record->mqd_size + record->mqd_stack_size,
-			   GFP_KERNEL_ACCOUNT);
+	scratch = kvzalloc((size_t)record->mqd_size + record->mqd_stack_size, GFP_KERNEL_ACCOUNT);
 	if (!scratch)
 		return -ENOMEM;
 	ret = kfd_queue_acquire_buffers(pdd, &properties);
@@ -262,10 +257,9 @@ static int kfd_criu_apply_queue(struct criu_plan *base, void *entry)
 	return ret;
 }
 
-static void kfd_criu_undo_queue(struct criu_plan *base, void *entry)
+static void kfd_criu_undo_queue(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (pqm_get_user_queue(&plan->p->pqm, record->queue_id))
 		pqm_destroy_queue(&plan->p->pqm, record->queue_id);
@@ -275,7 +269,7 @@ static void kfd_criu_undo_queue(struct criu_plan *base, void *entry)
 const struct criu_kind kfd_criu_queues = {
 	.type = KFD_CRIU_QUEUE,
 	.subject = "queue %llu",
-	CRIU_KIND(struct kfd_criu_plan, queues, struct kfd_criu_plan_queue, record.queue_id),
+	CRIU_KIND(queues, struct kfd_criu_plan_queue, record.queue_id),
 	.tails = {
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_size, mqd, u8),
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_stack_size, stack, u8),

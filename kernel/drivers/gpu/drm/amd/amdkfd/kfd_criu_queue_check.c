@@ -102,11 +102,10 @@ u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 	return PAGE_ALIGN((ctx_size + debug_size) * NUM_XCC(pdd->dev->xcc_mask));
 }
 
-const char *kfd_criu_queue_fault(struct criu_plan *base, void *entry)
+const char *kfd_criu_queue_fault(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
 	struct kfd_criu_plan_queue *queue = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	const bool no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
 	const struct kfd_criu_mqd_layout *layout;
 	struct queue_properties properties;
@@ -224,7 +223,7 @@ int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_rec
 	return ret;
 }
 
-static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
+static int kfd_criu_check_sdma_here(struct criu_plan *plan,
 				    const struct kfd_criu_queue_record *record,
 				    struct kfd_node *node)
 {
@@ -244,7 +243,7 @@ static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
 }
 
 /* Saved waves need their layout and room in their shader engine, CU masks the CUs of each array. */
-static int kfd_criu_check_compute_here(struct kfd_criu_plan *plan,
+static int kfd_criu_check_compute_here(struct criu_plan *plan,
 				       const struct kfd_criu_plan_queue *queue,
 				       struct kfd_node *node)
 {
@@ -280,11 +279,10 @@ static int kfd_criu_check_compute_here(struct kfd_criu_plan *plan,
 }
 
 /* Checks whether this machine can restore a valid queue. */
-int kfd_criu_check_queue(struct criu_plan *base, void *entry)
+int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
 	const struct kfd_criu_plan_queue *queue = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_node *node = queue->device->pdd->dev;
 	enum kfd_queue_type type = record->type == KFD_IOC_QUEUE_TYPE_COMPUTE ||
 				   record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL ?

@@ -23,9 +23,8 @@ static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 #define KFD_CRIU_RUN_TIME (10 * HZ)
 
 /* Return: true if the process has opened /dev/kfd and has no other state. */
-static bool kfd_criu_is_fresh(const struct criu_plan *base)
+static bool kfd_criu_is_fresh(const struct criu_plan *plan)
 {
-	const struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_process *p = plan->p;
 	u32 num_svms;
 	u64 unused;
@@ -50,13 +49,11 @@ static bool kfd_criu_is_fresh(const struct criu_plan *base)
 
 int kfd_criu_restore(struct criu_call *call, void *args)
 {
-	struct kfd_criu_plan plan = {
-		.in = {
-			.state = args,
-			.is_fresh = kfd_criu_is_fresh,
-			.entry = kfd_criu_plan_entry,
-		},
+	struct criu_plan plan = {
 		.call = call,
+		.state = args,
+		.is_fresh = kfd_criu_is_fresh,
+		.entry = kfd_criu_plan_entry,
 		.p = call->client->owner,
 	};
 	int ret;
@@ -64,13 +61,13 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 	/* BOs, userptrs and VMAs are created only in the context of their process. */
 	if (call->task != current->group_leader)
 		return -EBADF;
-	ret = amdgpu_criu_restore(call, &plan.in);
+	ret = amdgpu_criu_restore(&plan);
 	for (u32 i = 0; i < plan.num_devices; i++)
 		if (plan.devices[i].drm_file)
 			fput(plan.devices[i].drm_file);
 	kvfree(plan.svm_areas);
-	criu_plan_free(call, &plan.in);
-	amdgpu_criu_input_free(&plan.in);
+	criu_plan_free(call, &plan);
+	amdgpu_criu_input_free(&plan);
 	return ret;
 }
 

@@ -53,7 +53,7 @@ static u32 kfd_criu_list_svm(struct kfd_process *p, struct criu_range *extents, 
 }
 
 /* Reads the attributes that AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR can return. */
-static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, const struct criu_range *extent,
+static int kfd_criu_dump_extent(struct criu_dump *dump, const struct criu_range *extent,
 				struct kfd_ioctl_svm_attribute *attrs)
 {
 	struct kfd_process *p = dump->p;
@@ -76,17 +76,16 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, const struct criu_ra
 	}
 	ret = svm_range_get_attr(p, p->mm, extent->start, extent->size, num, attrs);
 	if (ret)
-		return criu_refuse(dump->out.call, ret, "SVM range %#llx+%#llx: cannot read: %d",
+		return criu_refuse(dump->call, ret, "SVM range %#llx+%#llx: cannot read: %d",
 				   record.start, record.size, ret);
-	criu_writer_record(&dump->out.writer, KFD_CRIU_SVM_RANGE, &record);
-	criu_writer_tail_copy(&dump->out.writer, attrs, num * sizeof(*attrs));
-	dump->out.info.num_svm_ranges++;
+	criu_writer_record(&dump->writer, KFD_CRIU_SVM_RANGE, &record);
+	criu_writer_tail_copy(&dump->writer, attrs, num * sizeof(*attrs));
+	dump->info.num_svm_ranges++;
 	return 0;
 }
 
-static int kfd_criu_dump_svm(struct criu_dump *base)
+static int kfd_criu_dump_svm(struct criu_dump *dump)
 {
-	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct kfd_ioctl_svm_attribute *attrs __free(kfree) = NULL;
 	struct criu_range *extents __free(kvfree) = NULL;
@@ -154,7 +153,7 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 
 #else
 
-static int kfd_criu_dump_svm(struct criu_dump *base)
+static int kfd_criu_dump_svm(struct criu_dump *dump)
 {
 	return 0;
 }
@@ -167,7 +166,7 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 #endif
 
 /* Each GPU that an attribute refers to must be a GPU of the plan. */
-static bool kfd_criu_svm_attr_ok(struct kfd_criu_plan *plan, const struct kfd_criu_svm_attr *attr)
+static bool kfd_criu_svm_attr_ok(struct criu_plan *plan, const struct kfd_criu_svm_attr *attr)
 {
 	const struct kfd_criu_plan_device *device = kfd_criu_plan_device(plan, attr->value);
 
@@ -190,11 +189,10 @@ static bool kfd_criu_svm_attr_ok(struct kfd_criu_plan *plan, const struct kfd_cr
 	return false;
 }
 
-static const char *kfd_criu_svm_fault(struct criu_plan *base, void *entry)
+static const char *kfd_criu_svm_fault(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_svm_record *record = entry;
 	const struct kfd_criu_plan_svm *svm = entry;
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return NULL; /* the check refuses any range */
@@ -207,10 +205,8 @@ static const char *kfd_criu_svm_fault(struct criu_plan *base, void *entry)
 	return NULL;
 }
 
-static int kfd_criu_check_svm(struct criu_plan *base, void *entry)
+static int kfd_criu_check_svm(struct criu_plan *plan, void *entry)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
-
 	if (IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return 0;
 	return criu_refuse(plan->call, -EOPNOTSUPP,
@@ -224,11 +220,10 @@ static struct criu_range kfd_criu_svm_range(const struct criu_kind *kind, const 
 	return (struct criu_range) { .start = record->start, .size = record->size };
 }
 
-static int kfd_criu_check_svms(struct criu_plan *base)
+static int kfd_criu_check_svms(struct criu_plan *plan)
 {
 	static const struct criu_kind_unique unique = { kfd_criu_svm_range, "it overlaps another" };
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
-	int ret = criu_check_ranges(plan->call, base, &unique, &plan->svm_areas);
+	int ret = criu_check_ranges(plan->call, plan, &unique, &plan->svm_areas);
 	struct criu_range *ranges = plan->svm_areas;
 	u32 last = 0;
 
@@ -257,7 +252,7 @@ static bool kfd_criu_has_svm(const struct kfd_process *p, const struct kfd_proce
  * Omits NO_ACCESS for a GPU that is missing on this machine, or has no SVM, and the location
  * UNDEFINED, which SET_ATTR refuses. Adds CLR_FLAGS, which GET_ATTR cannot return.
  */
-static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu_plan_svm *svm,
+static u32 kfd_criu_copy_attrs(struct criu_plan *plan, const struct kfd_criu_plan_svm *svm,
 			       struct kfd_ioctl_svm_attribute *to)
 {
 	u32 set_flags = 0, num = 0;
@@ -282,9 +277,8 @@ static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu
 }
 
 /* RESUME registers the ranges. */
-static int kfd_criu_keep_svms(struct criu_plan *base)
+static int kfd_criu_keep_svms(struct criu_plan *plan)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_criu_pending *pending;
 	size_t num_attrs = 0;
 
@@ -324,17 +318,15 @@ void kfd_criu_forget_svm(struct kfd_process *p)
 	p->criu_pending = NULL;
 }
 
-static void kfd_criu_undo_svms(struct criu_plan *base)
+static void kfd_criu_undo_svms(struct criu_plan *plan)
 {
-	struct kfd_criu_plan *plan = to_kfd_plan(base);
-
 	kfd_criu_forget_svm(plan->p);
 }
 
 const struct criu_kind kfd_criu_svms = {
 	.type = KFD_CRIU_SVM_RANGE,
 	.subject = "SVM range %#llx",
-	CRIU_KIND(struct kfd_criu_plan, svms, struct kfd_criu_plan_svm, record.start),
+	CRIU_KIND(svms, struct kfd_criu_plan_svm, record.start),
 	.id64 = true,
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_svm, num_attrs, attrs,
 				  struct kfd_criu_svm_attr) },

@@ -9,7 +9,7 @@
 
 #include <linux/types.h>
 
-struct amdgpu_criu_dump;
+struct criu_dump;
 struct amdgpu_fpriv;
 
 static inline bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
@@ -17,12 +17,12 @@ static inline bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
 	return false;
 }
 
-static inline int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+static inline int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline)
 {
 	return 0;
 }
 
-static inline int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump)
+static inline int amdgpu_criu_resume_userqs(struct criu_dump *dump)
 {
 	return 0;
 }

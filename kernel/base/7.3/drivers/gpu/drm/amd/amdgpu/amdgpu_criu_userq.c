@@ -91,7 +91,7 @@ static bool amdgpu_criu_userq_mapped(struct amdgpu_device *adev,
 	return mapped;
 }
 
-static const char *amdgpu_criu_userq_uncarriable(struct amdgpu_criu_dump *dump,
+static const char *amdgpu_criu_userq_uncarriable(struct criu_dump *dump,
 						 struct amdgpu_usermode_queue *queue)
 {
 	if (dump->fpriv->vm.process_info)
@@ -111,7 +111,7 @@ static const char *amdgpu_criu_userq_uncarriable(struct amdgpu_criu_dump *dump,
 	return NULL;
 }
 
-static int amdgpu_criu_userqs_carriable(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_userqs_carriable(struct criu_dump *dump)
 {
 	struct amdgpu_usermode_queue *queue;
 	unsigned long id;
@@ -120,13 +120,13 @@ static int amdgpu_criu_userqs_carriable(struct amdgpu_criu_dump *dump)
 	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue) {
 		why = amdgpu_criu_userq_uncarriable(dump, queue);
 		if (why)
-			return criu_refuse_state(dump->out.call, "%s (number %lu)", why, id);
+			return criu_refuse_state(dump->call, "%s (number %lu)", why, id);
 	}
 	return 0;
 }
 
 /* Waits for the work on the BOs of a file. */
-static int amdgpu_criu_drain_bos(struct amdgpu_criu_dump *dump, unsigned long deadline)
+static int amdgpu_criu_drain_bos(struct criu_dump *dump, unsigned long deadline)
 {
 	struct drm_gem_object *gem;
 	int handle, ret = 0;
@@ -135,8 +135,7 @@ static int amdgpu_criu_drain_bos(struct amdgpu_criu_dump *dump, unsigned long de
 		ret = amdgpu_criu_wait_resv(gem->resv, deadline);
 		drm_gem_object_put(gem);
 		if (ret == -ETIME)
-			criu_refuse(dump->out.call, ret, "BO %d: work of a user queue hangs",
-				    handle);
+			criu_refuse(dump->call, ret, "BO %d: work of a user queue hangs", handle);
 	}
 	return ret;
 }
@@ -183,7 +182,7 @@ static int amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
 }
 
 /* Waits for the fences of a queue, and until it is idle. */
-static int amdgpu_criu_drain_userq(struct amdgpu_criu_dump *dump,
+static int amdgpu_criu_drain_userq(struct criu_dump *dump,
 				   struct amdgpu_usermode_queue *queue, unsigned long id,
 				   unsigned long deadline)
 {
@@ -195,12 +194,12 @@ static int amdgpu_criu_drain_userq(struct amdgpu_criu_dump *dump,
 		      amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
 		if (ret == -ETIME)
-			return criu_refuse(dump->out.call, ret,
+			return criu_refuse(dump->call, ret,
 					   "user queue %lu: its fences are not signaled", id);
 	}
 	while (!ret && !(ret = amdgpu_criu_userq_is_idle(dump->adev, queue))) {
 		if (time_after(jiffies, deadline))
-			return criu_refuse(dump->out.call, -ETIME,
+			return criu_refuse(dump->call, -ETIME,
 					   "user queue %lu: no fence follows its packets", id);
 		if (msleep_interruptible(AMDGPU_CRIU_USERQ_POLL))
 			ret = -ERESTARTSYS;
@@ -208,7 +207,7 @@ static int amdgpu_criu_drain_userq(struct amdgpu_criu_dump *dump,
 	return min(ret, 0);
 }
 
-static int amdgpu_criu_drain_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+static int amdgpu_criu_drain_userqs(struct criu_dump *dump, unsigned long deadline)
 {
 	struct amdgpu_usermode_queue *queue;
 	unsigned long id;
@@ -250,7 +249,7 @@ static int amdgpu_criu_unmap_userqs(struct amdgpu_fpriv *fpriv, unsigned long de
 }
 
 /* Unmaps the queues of a paused file until amdgpu_criu_start_userqs(), also after an error. */
-int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline)
 {
 	int ret;
 
@@ -264,24 +263,24 @@ int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadlin
 		return ret;
 	ret = amdgpu_criu_unmap_userqs(dump->fpriv, deadline);
 	if (ret == -ETIME)
-		criu_refuse(dump->out.call, ret, "an eviction of user queues does not complete");
+		criu_refuse(dump->call, ret, "an eviction of user queues does not complete");
 	/* A queue that does not respond has another state now. */
 	return ret ?: amdgpu_criu_userqs_carriable(dump);
 }
 
 /* Maps restored queues. If it fails, they are unmapped, so that it can be repeated. */
-int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump)
+int amdgpu_criu_resume_userqs(struct criu_dump *dump)
 {
 	int ret = amdgpu_criu_start_userqs(dump->fpriv), undone;
 
 	if (!ret)
 		return 0;
 	undone = amdgpu_criu_unmap_userqs(dump->fpriv, jiffies + AMDGPU_USERQ_START_TIME);
-	return criu_refuse(dump->out.call, ret, "user queues cannot be mapped: %d%s", ret,
+	return criu_refuse(dump->call, ret, "user queues cannot be mapped: %d%s", ret,
 			   undone ? ", and some run" : "");
 }
 
-static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,
+static int amdgpu_criu_dump_userq(struct criu_dump *dump,
 				  struct amdgpu_usermode_queue *queue, u32 id)
 {
 	const struct kfd_criu_mqd_layout *layout = amdgpu_criu_userq_layout(dump->adev,
@@ -305,28 +304,26 @@ static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,
 	void *words;
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD) || !record.doorbell_handle)
-		return criu_refuse_state(dump->out.call,
-					 "a user queue whose doorbell has no handle");
+		return criu_refuse_state(dump->call, "a user queue whose doorbell has no handle");
 	/*
 	 * AMDGPU_USERQ_WAIT has returned fence values of other queues, for packets before the next
 	 * fence of this one. Their addresses change at a restore.
 	 */
 	if (!xa_empty(&queue->fence_drv_xa))
-		return criu_refuse_state(dump->out.call, "a user queue that waits for another");
+		return criu_refuse_state(dump->call, "a user queue that waits for another");
 	record.num_words = kfd_criu_mqd_size(layout) / sizeof(u32);
-	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_USERQ, &record);
-	words = criu_writer_tail(&dump->out.writer, kfd_criu_mqd_size(layout));
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_USERQ, &record);
+	words = criu_writer_tail(&dump->writer, kfd_criu_mqd_size(layout));
 	if (words) {
 		memcpy(words, queue->mqd.cpu_ptr, kfd_criu_mqd_size(layout));
 		kfd_criu_mqd_strip(layout, words, 1);
 	}
-	dump->out.info.num_queues++;
+	dump->info.num_queues++;
 	return 0;
 }
 
-int amdgpu_criu_dump_userqs(struct criu_dump *base)
+int amdgpu_criu_dump_userqs(struct criu_dump *dump)
 {
-	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_usermode_queue *queue;
 	unsigned long id;
 	int ret;

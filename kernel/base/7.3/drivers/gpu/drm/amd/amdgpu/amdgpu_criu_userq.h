@@ -14,7 +14,7 @@
 
 #include <linux/types.h>
 
-struct amdgpu_criu_dump;
+struct criu_dump;
 struct amdgpu_device;
 struct amdgpu_fpriv;
 struct criu_dump;
@@ -49,15 +49,14 @@ struct amdgpu_criu_plan_userq {
 };
 
 extern const struct criu_kind amdgpu_criu_userqs;
-int amdgpu_criu_dump_userqs(struct criu_dump *base);
-const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device *adev,
-							   u32 ip_type);
+int amdgpu_criu_dump_userqs(struct criu_dump *dump);
+const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device *adev, u32 ip_type);
 
 u64 amdgpu_criu_userq_area_size(u32 ip_type);
 
 bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv);
-int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline);
-int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_resume_userqs(struct criu_dump *dump);
 /* Maps the queues of a file that is no longer paused, and waits until they run. */
 #define amdgpu_criu_start_userqs(fpriv) amdgpu_userq_start(&(fpriv)->userq_mgr)
 /* Destroys restored queues that were not resumed. */

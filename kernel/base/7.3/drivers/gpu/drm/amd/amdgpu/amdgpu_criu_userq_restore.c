@@ -8,7 +8,7 @@
 
 /* Returns the BO that is mapped at a part of the address space, or NULL. */
 static const struct amdgpu_criu_plan_object *
-amdgpu_criu_plan_mapped(const struct amdgpu_criu_plan *plan, u64 va, u64 size)
+amdgpu_criu_plan_mapped(const struct criu_plan *plan, u64 va, u64 size)
 {
 	const struct amdgpu_device *adev = plan->adev;
 	const struct criu_range *range;
@@ -27,23 +27,21 @@ static int amdgpu_criu_cmp_handle(const void *key, const void *entry)
 }
 
 /* The handles have been sorted. */
-static bool amdgpu_criu_has_doorbell(const struct amdgpu_criu_plan *plan, u32 handle, u64 offset)
+static bool amdgpu_criu_has_doorbell(const struct criu_plan *plan, u32 handle, u64 offset)
 {
 	const struct amdgpu_criu_plan_handle *found =
 		bsearch(&handle, plan->handles, plan->num_handles, sizeof(*plan->handles),
 			amdgpu_criu_cmp_handle);
 
-	return found &&
-	       (found->object->record.preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL) &&
+	return found && (found->object->record.preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL) &&
 	       offset < found->object->record.size / sizeof(u64);
 }
 
 /* Performs the checks of AMDGPU_USERQ_OP_CREATE. */
-static const char *amdgpu_criu_userq_fault(struct criu_plan *base, void *entry)
+static const char *amdgpu_criu_userq_fault(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_userq *userq = entry;
 	const struct amdgpu_criu_userq_record *record = entry;
-	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct kfd_criu_mqd_layout *layout;
 	const struct amdgpu_criu_plan_object *wptr;
 
@@ -81,11 +79,10 @@ static const char *amdgpu_criu_userq_fault(struct criu_plan *base, void *entry)
 	return record->pad ? "pad is not zero" : NULL;
 }
 
-static int amdgpu_criu_check_userq(struct criu_plan *base, void *entry)
+static int amdgpu_criu_check_userq(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_userq *userq = entry;
 	const struct amdgpu_criu_userq_record *record = entry;
-	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	int ret;
 
 	if (record->flags)
@@ -111,20 +108,17 @@ static struct criu_range amdgpu_criu_doorbell_range(const struct criu_kind *kind
 	};
 }
 
-static int amdgpu_criu_begin_userqs(struct criu_plan *base)
+static int amdgpu_criu_begin_userqs(struct criu_plan *plan)
 {
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
-
 	plan->fpriv->userq_mgr.stopped = plan->num_userqs;
 	return 0;
 }
 
 /* Follows the code path of AMDGPU_USERQ_OP_CREATE. */
-static int amdgpu_criu_apply_userq(struct criu_plan *base, void *entry)
+static int amdgpu_criu_apply_userq(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_userq *userq = entry;
 	const struct amdgpu_criu_userq_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_userq_restore restore = {
 		.queue_id = record->id,
 		.args = &record->area_va, /* the only field of either type */
@@ -154,23 +148,22 @@ static int amdgpu_criu_apply_userq(struct criu_plan *base, void *entry)
 	return 0;
 }
 
-static void amdgpu_criu_undo_userq(struct criu_plan *base, void *entry)
+static void amdgpu_criu_undo_userq(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_userq_record *record = entry;
-	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	amdgpu_userq_put(xa_erase(&plan->fpriv->userq_mgr.userq_xa, record->id));
 }
 
-static void amdgpu_criu_undo_userqs(struct criu_plan *base)
+static void amdgpu_criu_undo_userqs(struct criu_plan *plan)
 {
-	to_render_plan(base)->fpriv->userq_mgr.stopped = false;
+	plan->fpriv->userq_mgr.stopped = false;
 }
 
 const struct criu_kind amdgpu_criu_userqs = {
 	.type = AMDGPU_CRIU_RECORD_USERQ,
 	.subject = "user queue %llu",
-	CRIU_KIND(struct amdgpu_criu_plan, userqs, struct amdgpu_criu_plan_userq, record.id),
+	CRIU_KIND(userqs, struct amdgpu_criu_plan_userq, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32) },
 	.unique = { CRIU_UNIQUE_ID, { amdgpu_criu_doorbell_range, "its doorbell occurs twice" } },
 	.dump = amdgpu_criu_dump_userqs,

@@ -6,19 +6,18 @@
 #include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 
-static int kfd_criu_dump_options(struct criu_dump *base)
+static int kfd_criu_dump_options(struct criu_dump *dump)
 {
-	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	const struct kfd_criu_options_record record = {
 		.sigbus_delay = atomic_read(&dump->p->kfd_sigbus_delay_ms),
 	};
 
 	if (record.sigbus_delay)
-		criu_writer_record(&dump->out.writer, KFD_CRIU_OPTIONS, &record);
+		criu_writer_record(&dump->writer, KFD_CRIU_OPTIONS, &record);
 	return 0;
 }
 
-static const char *kfd_criu_options_fault(struct criu_plan *base, void *entry)
+static const char *kfd_criu_options_fault(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_options_record *record = entry;
 
@@ -28,14 +27,14 @@ static const char *kfd_criu_options_fault(struct criu_plan *base, void *entry)
 }
 
 /* RESTORE runs in the process. */
-static int kfd_criu_apply_options(struct criu_plan *base, void *entry)
+static int kfd_criu_apply_options(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_options_record *record = entry;
 
 	return amdgpu_amdkfd_set_sigbus_delay(current, record->sigbus_delay);
 }
 
-static void kfd_criu_undo_options(struct criu_plan *base, void *entry)
+static void kfd_criu_undo_options(struct criu_plan *plan, void *entry)
 {
 	amdgpu_amdkfd_set_sigbus_delay(current, 0);
 }
@@ -43,7 +42,7 @@ static void kfd_criu_undo_options(struct criu_plan *base, void *entry)
 const struct criu_kind kfd_criu_options = {
 	.type = KFD_CRIU_OPTIONS,
 	.subject = "options",
-	CRIU_KIND(struct kfd_criu_plan, options, struct kfd_criu_options_record, sigbus_delay),
+	CRIU_KIND(options, struct kfd_criu_options_record, sigbus_delay),
 	.dump = kfd_criu_dump_options,
 	.fault = kfd_criu_options_fault,
 	.apply = kfd_criu_apply_options,

@@ -109,10 +109,7 @@ static int amdgpu_criu_check_object(struct criu_plan *plan, void *entry)
 
 static int amdgpu_criu_check_objects(struct criu_plan *plan)
 {
-	static const struct criu_kind_unique unique = CRIU_UNIQUE_ID;
-	int ret = criu_check_ranges(plan->call, plan, &unique, &plan->object_ids);
-
-	return ret ?: amdgpu_criu_bos_check(plan, plan->num_objects);
+	return amdgpu_criu_bos_check(plan, plan->num_objects);
 }
 
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *plan, u64 object_id)
@@ -149,8 +146,6 @@ void amdgpu_criu_plan_free(struct criu_plan *plan)
 	for (u32 i = 0; i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);
-	kvfree(plan->object_ids);
-	kvfree(plan->ranges);
 	criu_plan_free(plan->call, plan);
 	amdgpu_criu_input_free(plan);
 }
@@ -357,6 +352,7 @@ const struct criu_kind amdgpu_criu_objects = {
 	.subject = "BO %llu",
 	CRIU_KIND(objects, struct amdgpu_criu_plan_object, record.object_id),
 	.id64 = true,
+	.unique = { CRIU_UNIQUE_ID_KEPT(object_ids) },
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, u8) },
 	.live = true,
 	.dump = amdgpu_criu_dump_objects,

@@ -119,22 +119,6 @@ static const char *amdgpu_criu_mapping_fault(struct criu_plan *plan, void *entry
 	return NULL;
 }
 
-static struct criu_range amdgpu_criu_mapping_range(const struct criu_kind *kind, const void *entry)
-{
-	const struct amdgpu_criu_mapping_record *record = entry;
-
-	return (struct criu_range) { .start = record->va, .size = record->size };
-}
-
-static int amdgpu_criu_check_overlaps(struct criu_plan *plan)
-{
-	static const struct criu_kind_unique unique = {
-		amdgpu_criu_mapping_range, "it overlaps another",
-	};
-
-	return criu_check_ranges(plan->call, plan, &unique, &plan->ranges);
-}
-
 /* Reserves the page directory, and the BO if there is one. */
 static int amdgpu_criu_lock_vm(struct criu_plan *plan, struct drm_gem_object *gem,
 			       struct drm_exec *exec)
@@ -249,9 +233,10 @@ const struct criu_kind amdgpu_criu_mappings = {
 	.subject = "mapping at %#llx",
 	CRIU_KIND(mappings, struct amdgpu_criu_plan_mapping, record.va),
 	.id64 = true,
+	.extent = offsetof(struct amdgpu_criu_plan_mapping, record.size),
+	.unique = { CRIU_UNIQUE_EXTENT_KEPT(ranges) },
 	.dump = amdgpu_criu_dump_mappings,
 	.fault = amdgpu_criu_mapping_fault,
-	.check_all = amdgpu_criu_check_overlaps,
 	.apply = amdgpu_criu_apply_mapping,
 	.end = amdgpu_criu_update_all,
 	.undo = amdgpu_criu_undo_mapping,

@@ -55,17 +55,25 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 /* The range of a kind whose entries have unique ids */
 struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry)
 {
-	return (struct criu_range) { .start = criu_entry_id(kind, entry), .size = 1 };
+	return (struct criu_range) {
+		.start = criu_entry_id(kind, entry),
+		.size = kind->extent ? *(const u64 *)(entry + kind->extent) : 1,
+	};
 }
 
-/*
- * Checks that the ranges of the entries of the current kind do not overlap. @kept: output, the
- * sorted ranges, which the caller frees; NULL: not needed.
- */
-int criu_check_ranges(struct criu_call *call, const struct criu_plan *plan,
-		      const struct criu_kind_unique *unique, struct criu_range **kept)
+/* Returns where the plan keeps the ranges, or NULL. */
+static struct criu_range **criu_kept_ranges(const struct criu_kind_unique *unique,
+					    const struct criu_plan *plan)
+{
+	return unique->kept ? (void *)plan + unique->kept : NULL;
+}
+
+/* Checks that the ranges of the entries of the current kind do not overlap. */
+static int criu_check_ranges(struct criu_call *call, const struct criu_plan *plan,
+			     const struct criu_kind_unique *unique)
 {
 	const u32 max = criu_num_entries(call->kind, plan);
+	struct criu_range **kept = criu_kept_ranges(unique, plan);
 	struct criu_range *ranges __free(kvfree) =
 		kvcalloc(max, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	const struct criu_range *culprit;
@@ -123,7 +131,7 @@ static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
 	}
 	call->entry = NULL;
 	for (int i = 0; !ret && i < CRIU_UNIQUE_MAX && kind->unique[i].range_of; i++)
-		ret = criu_check_ranges(call, plan, &kind->unique[i], NULL);
+		ret = criu_check_ranges(call, plan, &kind->unique[i]);
 	if (!ret && kind->check_all)
 		ret = kind->check_all(plan);
 	call->entry = NULL;
@@ -204,6 +212,12 @@ void criu_plan_undo(struct criu_call *call, struct criu_plan *plan)
 
 void criu_plan_free(const struct criu_call *call, struct criu_plan *plan)
 {
-	for (u32 i = 0; i < call->node->num_kinds; i++)
-		kvfree(criu_entries(call->node->kinds[i], plan));
+	for (u32 i = 0; i < call->node->num_kinds; i++) {
+		const struct criu_kind *kind = call->node->kinds[i];
+
+		kvfree(criu_entries(kind, plan));
+		for (int j = 0; j < CRIU_UNIQUE_MAX; j++)
+			if (kind->unique[j].kept)
+				kvfree(*criu_kept_ranges(&kind->unique[j], plan));
+	}
 }

@@ -38,6 +38,7 @@ struct criu_kind {
 	u16 size; /* bytes of an entry */
 	u16 id; /* in an entry: a u32 */
 	u16 gpu; /* Optional: offset in an entry: a u32; 0: ids are not per GPU */
+	u16 extent; /* Optional: offset in an entry: a u64; the id is the start of so many bytes */
 	bool id64; /* Optional: the id is a u64 */
 	bool backwards; /* Optional: applied from the last entry to the first */
 	bool live; /* Optional: also dumped while the client runs */
@@ -51,6 +52,7 @@ struct criu_kind {
 	struct criu_kind_unique {
 		criu_range_fn range_of;
 		const char *fault;
+		u16 kept; /* Optional: offset in the plan: pointer to the sorted ranges */
 	} unique[CRIU_UNIQUE_MAX];
 
 	/* Optional: writes the records of a client. Without it, another kind writes them. */
@@ -86,11 +88,14 @@ struct criu_kind {
 		.size = sizeof(_item), \
 	}
 
-/* The id of an entry occurs once. */
+/* The id of an entry occurs once. @_ranges: field of the plan for the ranges that are kept. */
 #define CRIU_UNIQUE_ID { criu_id_range, "its number occurs twice" }
+#define CRIU_UNIQUE_ID_KEPT(_ranges) \
+	{ criu_id_range, "its number occurs twice", offsetof(struct criu_plan, _ranges) }
+/* The ids are ranges that do not overlap. */
+#define CRIU_UNIQUE_EXTENT_KEPT(_ranges) \
+	{ criu_id_range, "it overlaps another", offsetof(struct criu_plan, _ranges) }
 struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry);
-int criu_check_ranges(struct criu_call *call, const struct criu_plan *plan,
-		      const struct criu_kind_unique *unique, struct criu_range **kept);
 
 int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct criu_plan *plan);
 int criu_plan_apply(struct criu_call *call, struct criu_plan *plan);

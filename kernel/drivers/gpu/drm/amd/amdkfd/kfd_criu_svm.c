@@ -213,23 +213,12 @@ static int kfd_criu_check_svm(struct criu_plan *plan, void *entry)
 			   "this kernel is built without CONFIG_HSA_AMD_SVM");
 }
 
-static struct criu_range kfd_criu_svm_range(const struct criu_kind *kind, const void *entry)
+/* Merges adjacent ranges. */
+static int kfd_criu_merge_svms(struct criu_plan *plan)
 {
-	const struct kfd_criu_svm_record *record = entry;
-
-	return (struct criu_range) { .start = record->start, .size = record->size };
-}
-
-static int kfd_criu_check_svms(struct criu_plan *plan)
-{
-	static const struct criu_kind_unique unique = { kfd_criu_svm_range, "it overlaps another" };
-	int ret = criu_check_ranges(plan->call, plan, &unique, &plan->svm_areas);
 	struct criu_range *ranges = plan->svm_areas;
 	u32 last = 0;
 
-	if (ret)
-		return ret;
-	/* Merge adjacent ranges. */
 	for (u32 i = 1; i < plan->num_svms; i++) {
 		if (ranges[i].start == ranges[last].start + ranges[last].size)
 			ranges[last].size += ranges[i].size;
@@ -328,12 +317,14 @@ const struct criu_kind kfd_criu_svms = {
 	.subject = "SVM range %#llx",
 	CRIU_KIND(svms, struct kfd_criu_plan_svm, record.start),
 	.id64 = true,
+	.extent = offsetof(struct kfd_criu_plan_svm, record.size),
+	.unique = { CRIU_UNIQUE_EXTENT_KEPT(svm_areas) },
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_svm, num_attrs, attrs,
 				  struct kfd_criu_svm_attr) },
 	.dump = kfd_criu_dump_svm,
 	.fault = kfd_criu_svm_fault,
 	.check = kfd_criu_check_svm,
-	.check_all = kfd_criu_check_svms,
+	.check_all = kfd_criu_merge_svms,
 	.begin = kfd_criu_keep_svms,
 	.undo_all = kfd_criu_undo_svms,
 };

@@ -156,17 +156,6 @@ static int amdgpu_criu_targets_get(struct criu_dump *dump, const struct amdgpu_c
 	return ret;
 }
 
-/* Begins CHECKPOINT. The caller calls amdgpu_criu_output_free() even in case of an error. */
-int amdgpu_criu_output_init(struct criu_dump *dump, struct criu_call *call,
-			    const struct amdgpu_criu_state *state)
-{
-	int ret = amdgpu_criu_state_check(state);
-
-	dump->call = call;
-	dump->live = criu_session_kind(call->session) == CRIU_SESSION_LIVE;
-	return ret ? ret : amdgpu_criu_targets_get(dump, state);
-}
-
 void amdgpu_criu_output_free(struct criu_dump *dump)
 {
 	kvfree(dump->targets);
@@ -246,18 +235,20 @@ int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_cri
 /* Runs CHECKPOINT: both passes under one hold of the lock, into kernel buffers, then the copies. */
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
-	struct criu_call *call = dump->call;
-	int ret;
+	const struct criu_call *call = dump->call;
+	int ret = amdgpu_criu_state_check(state) ?: amdgpu_criu_targets_get(dump, state);
 
-	if (mutex_lock_interruptible(call->client->lock))
-		return -ERESTARTSYS;
-	ret = dump->live ? 0 : criu_session_held(call->session, call->client);
-	if (!ret)
-		ret = dump->prepare(dump);
-	if (!ret)
-		ret = amdgpu_criu_output_write(dump, state);
-	mutex_unlock(call->client->lock);
-	return ret ? ret : amdgpu_criu_output_put(dump, state);
+	dump->live = criu_session_kind(call->session) == CRIU_SESSION_LIVE;
+	if (!ret && mutex_lock_interruptible(call->client->lock))
+		ret = -ERESTARTSYS;
+	if (!ret) {
+		ret = dump->live ? 0 : criu_session_held(call->session, call->client);
+		ret = ret ?: dump->prepare(dump) ?: amdgpu_criu_output_write(dump, state);
+		mutex_unlock(call->client->lock);
+	}
+	ret = ret ?: amdgpu_criu_output_put(dump, state);
+	amdgpu_criu_output_free(dump);
+	return ret;
 }
 
 static int amdgpu_criu_info_locked(struct criu_dump *dump)

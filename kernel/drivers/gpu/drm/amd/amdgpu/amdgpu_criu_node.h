@@ -25,7 +25,7 @@ struct criu_dump {
 	struct criu_call *call;
 	/* PROCESS_INFO: pauses the client, and sets paused if it was not */
 	int (*pause)(struct criu_dump *dump);
-	int (*prepare)(struct criu_dump *dump); /* called before the passes */
+	int (*prepare)(struct criu_dump *dump); /* called before the passes, with the lock held */
 	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
 	/* Record types that the target kernel supports; NULL: as this kernel */
 	struct criu_record_target *targets;
@@ -108,8 +108,6 @@ struct criu_plan {
 
 /* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
 int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *info);
-int amdgpu_criu_output_init(struct criu_dump *dump, struct criu_call *call,
-			    const struct amdgpu_criu_state *state);
 int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state);
 int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_criu_state *state);
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state);

@@ -69,34 +69,41 @@ static int amdgpu_criu_pause(struct criu_dump *dump)
 	       amdgpu_criu_drain_syncobjs(dump, deadline);
 }
 
-static int amdgpu_criu_prepare(struct criu_dump *dump)
-{
-	return amdgpu_criu_find_objects(dump);
-}
-
 /*
- * @task: leader of the process, or an error; its reference is taken over. The caller calls
- * amdgpu_criu_dump_fini() in each case. Fails with -ESRCH if the process has released its memory.
+ * @task: leader of the process, or an error; its reference is taken over. Fails with -ESRCH if the
+ * process has released its memory.
  */
-static int amdgpu_criu_dump_init(struct criu_dump *dump, struct criu_call *call,
-				 struct task_struct *task)
+static int amdgpu_criu_set_process(struct criu_dump *dump, struct task_struct *task)
 {
-	dump->call = call;
-	INIT_LIST_HEAD(&dump->objects);
-	xa_init(&dump->by_gem);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
+	dump->task = task;
+	dump->mm = get_task_mm(task);
+	if (!dump->mm)
+		return -ESRCH;
+	dump->call->task = task;
+	return 0;
+}
+
+/* CHECKPOINT is of the process of PROCESS_INFO. A live one reads no memory of the process. */
+static int amdgpu_criu_prepare(struct criu_dump *dump)
+{
+	struct task_struct *task = dump->live ? current->group_leader : dump->call->client->task;
+	int ret = dump->task ? 0 : amdgpu_criu_set_process(dump, get_task_struct(task));
+
+	return ret ?: amdgpu_criu_find_objects(dump);
+}
+
+static void amdgpu_criu_dump_init(struct criu_dump *dump, struct criu_call *call)
+{
+	dump->call = call;
 	dump->pause = amdgpu_criu_pause;
 	dump->prepare = amdgpu_criu_prepare;
 	dump->file = call->client->owner;
 	dump->fpriv = dump->file->driver_priv;
 	dump->adev = drm_to_adev(dump->file->minor->dev);
-	dump->task = task;
-	dump->mm = get_task_mm(task);
-	if (!dump->mm)
-		return -ESRCH;
-	call->task = task;
-	return 0;
+	INIT_LIST_HEAD(&dump->objects);
+	xa_init(&dump->by_gem);
 }
 
 static void amdgpu_criu_dump_fini(struct criu_dump *dump)
@@ -118,7 +125,8 @@ static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 	/* Before the gate closes: a refused call must not block other calls. */
 	if (ret)
 		return ret;
-	ret = amdgpu_criu_dump_init(&dump, call, amdgpu_criu_process(call, info->pid));
+	amdgpu_criu_dump_init(&dump, call);
+	ret = amdgpu_criu_set_process(&dump, amdgpu_criu_process(call, info->pid));
 	if (!ret)
 		ret = amdgpu_criu_info(&dump, info);
 	amdgpu_criu_dump_fini(&dump);
@@ -127,24 +135,12 @@ static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 
 static int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 {
-	struct task_struct *task = current->group_leader;
 	struct criu_dump dump = {};
-	int ret = amdgpu_criu_output_init(&dump, call, args);
+	int ret;
 
-	if (!ret) {
-		/* A live dump reads no memory of the process of PROCESS_INFO. */
-		scoped_guard(mutex, call->client->lock) {
-			if (!dump.live)
-				task = call->client->task;
-			if (task)
-				get_task_struct(task);
-		}
-		ret = amdgpu_criu_dump_init(&dump, call, task ?: ERR_PTR(-EBADFD));
-		if (!ret)
-			ret = amdgpu_criu_dump(&dump, args);
-		amdgpu_criu_dump_fini(&dump);
-	}
-	amdgpu_criu_output_free(&dump);
+	amdgpu_criu_dump_init(&dump, call);
+	ret = amdgpu_criu_dump(&dump, args);
+	amdgpu_criu_dump_fini(&dump);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
@@ -189,7 +185,8 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 
 	if (resume->flags || resume->pad)
 		return -EINVAL;
-	ret = amdgpu_criu_dump_init(&dump, call, amdgpu_criu_process(call, resume->pid));
+	amdgpu_criu_dump_init(&dump, call);
+	ret = amdgpu_criu_set_process(&dump, amdgpu_criu_process(call, resume->pid));
 	if (!ret)
 		ret = mutex_lock_interruptible(client->lock);
 	if (!ret) {

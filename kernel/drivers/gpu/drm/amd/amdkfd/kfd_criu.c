@@ -93,15 +93,12 @@ static int kfd_criu_process_info(struct criu_call *call, void *args)
 static int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct criu_dump dump = {
+		.call = call,
 		.prepare = kfd_criu_prepare,
 		.p = call->client->owner,
 	};
-	int ret = amdgpu_criu_output_init(&dump, call, args);
 
-	if (!ret)
-		ret = amdgpu_criu_dump(&dump, args);
-	amdgpu_criu_output_free(&dump);
-	return ret;
+	return amdgpu_criu_dump(&dump, args);
 }
 
 static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kfd_process *p,

@@ -16,20 +16,13 @@
 
 static_assert(sizeof(struct kfd_criu_svm_attr) == sizeof(struct kfd_ioctl_svm_attribute));
 
-/* A range whose VMA does not exist yet */
-struct kfd_criu_pending_svm {
+/* A range that RESUME registers, because its VMA does not exist yet */
+struct kfd_criu_pending {
+	struct kfd_criu_pending *next;
 	u64 start;
 	u64 size;
-	u32 num_attrs; /* number of its attributes */
-	u32 first_attr; /* index in kfd_criu_pending.attrs */
-};
-
-/* SVM ranges that RESUME registers. Freed when the session releases the restored process. */
-struct kfd_criu_pending {
-	/* Attributes of all ranges */
-	struct kfd_ioctl_svm_attribute *attrs;
-	u32 num_svms;
-	struct kfd_criu_pending_svm svms[] __counted_by(num_svms);
+	u32 num_attrs;
+	struct kfd_ioctl_svm_attribute attrs[];
 };
 
 #if IS_ENABLED(CONFIG_HSA_AMD_SVM)
@@ -111,8 +104,7 @@ static int kfd_criu_dump_svm(struct criu_dump *dump)
  * Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does: it fails with -EAGAIN if the memory changes
  * meanwhile, by a write to a page that a child shares for example.
  */
-static int kfd_criu_set_svm(struct kfd_process *p, const struct kfd_criu_pending_svm *svm,
-			    struct kfd_ioctl_svm_attribute *attrs)
+static int kfd_criu_set_svm(struct kfd_process *p, struct kfd_criu_pending *svm)
 {
 	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;
 	int ret = amdgpu_criu_fault_in(p->mm, svm->start, svm->size, false);
@@ -121,7 +113,7 @@ static int kfd_criu_set_svm(struct kfd_process *p, const struct kfd_criu_pending
 		return ret;
 	for (;;) {
 		ret = svm_range_set_attr(p, p->mm, svm->start >> PAGE_SHIFT,
-					 svm->size >> PAGE_SHIFT, svm->num_attrs, attrs);
+					 svm->size >> PAGE_SHIFT, svm->num_attrs, svm->attrs);
 		if (ret != -EAGAIN || time_after(jiffies, end) || fatal_signal_pending(current))
 			break;
 		schedule_timeout_killable(1);
@@ -133,15 +125,10 @@ static int kfd_criu_set_svm(struct kfd_process *p, const struct kfd_criu_pending
 /* Registers the SVM ranges, whose VMAs are restored. The caller holds a reference of p->mm. */
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
-	struct kfd_criu_pending *pending = p->criu_pending;
 	int ret = 0;
 
-	if (!pending)
-		return 0;
-	for (u32 i = 0; !ret && i < pending->num_svms; i++) {
-		const struct kfd_criu_pending_svm *svm = &pending->svms[i];
-
-		ret = kfd_criu_set_svm(p, svm, &pending->attrs[svm->first_attr]);
+	for (struct kfd_criu_pending *svm = p->criu_pending; !ret && svm; svm = svm->next) {
+		ret = kfd_criu_set_svm(p, svm);
 		if (ret)
 			criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
 				    svm->start, svm->size, ret);
@@ -229,19 +216,18 @@ static int kfd_criu_merge_svms(struct criu_plan *plan)
 	return 0;
 }
 
-static bool kfd_criu_has_svm(const struct kfd_process *p, const struct kfd_process_device *pdd)
+static bool kfd_criu_has_svm(struct kfd_process *p, u32 gpu_id)
 {
-	for (u32 i = 0; i < p->n_pdds; i++)
-		if (p->pdds[i] == pdd)
-			return test_bit(i, p->svms.bitmap_supported);
-	return false;
+	const int index = kfd_process_gpuidx_from_gpuid(p, gpu_id);
+
+	return index >= 0 && test_bit(index, p->svms.bitmap_supported);
 }
 
 /*
  * Omits NO_ACCESS for a GPU that is missing on this machine, or has no SVM, and the location
  * UNDEFINED, which SET_ATTR refuses. Adds CLR_FLAGS, which GET_ATTR cannot return.
  */
-static u32 kfd_criu_copy_attrs(struct criu_plan *plan, const struct kfd_criu_plan_svm *svm,
+static u32 kfd_criu_copy_attrs(struct kfd_process *p, const struct kfd_criu_plan_svm *svm,
 			       struct kfd_ioctl_svm_attribute *to)
 {
 	u32 set_flags = 0, num = 0;
@@ -250,7 +236,7 @@ static u32 kfd_criu_copy_attrs(struct criu_plan *plan, const struct kfd_criu_pla
 		const struct kfd_criu_svm_attr *attr = &svm->attrs[i];
 
 		if (attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
-		    !kfd_criu_has_svm(plan->p, kfd_criu_plan_device(plan, attr->value)->pdd))
+		    !kfd_criu_has_svm(p, attr->value))
 			continue;
 		if (attr->type == KFD_IOCTL_SVM_ATTR_PREFETCH_LOC &&
 		    attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED)
@@ -265,46 +251,32 @@ static u32 kfd_criu_copy_attrs(struct criu_plan *plan, const struct kfd_criu_pla
 	return num;
 }
 
-/* RESUME registers the ranges. */
-static int kfd_criu_keep_svms(struct criu_plan *plan)
+static int kfd_criu_apply_svm(struct criu_plan *plan, void *entry)
 {
+	const struct kfd_criu_plan_svm *svm = entry;
 	struct kfd_criu_pending *pending;
-	size_t num_attrs = 0;
 
-	if (!plan->num_svms)
-		return 0;
-	pending = kvzalloc_flex(*pending, svms, plan->num_svms, GFP_KERNEL_ACCOUNT);
+	/* One more for CLR_FLAGS. */
+	pending = kvzalloc_flex(*pending, attrs, svm->record.num_attrs + 1, GFP_KERNEL_ACCOUNT);
 	if (!pending)
 		return -ENOMEM;
-	pending->num_svms = plan->num_svms;
-	for (u32 i = 0; i < plan->num_svms; i++) {
-		pending->svms[i] = (struct kfd_criu_pending_svm) {
-			.start = plan->svms[i].record.start,
-			.size = plan->svms[i].record.size,
-			.first_attr = num_attrs,
-		};
-		num_attrs += plan->svms[i].record.num_attrs + 1;
-	}
-	pending->attrs = kvcalloc(num_attrs, sizeof(*pending->attrs), GFP_KERNEL_ACCOUNT);
-	if (!pending->attrs) {
-		kvfree(pending);
-		return -ENOMEM;
-	}
-	for (u32 i = 0; i < plan->num_svms; i++)
-		pending->svms[i].num_attrs =
-			kfd_criu_copy_attrs(plan, &plan->svms[i],
-					    &pending->attrs[pending->svms[i].first_attr]);
+	pending->start = svm->record.start;
+	pending->size = svm->record.size;
+	pending->num_attrs = kfd_criu_copy_attrs(plan->p, svm, pending->attrs);
+	pending->next = plan->p->criu_pending;
 	plan->p->criu_pending = pending;
 	return 0;
 }
 
+/* Frees what RESUME registers. The session no longer holds the restored process. */
 void kfd_criu_forget_svm(struct kfd_process *p)
 {
-	if (!p->criu_pending)
-		return;
-	kvfree(p->criu_pending->attrs);
-	kvfree(p->criu_pending);
-	p->criu_pending = NULL;
+	struct kfd_criu_pending *pending;
+
+	while ((pending = p->criu_pending)) {
+		p->criu_pending = pending->next;
+		kvfree(pending);
+	}
 }
 
 static void kfd_criu_undo_svms(struct criu_plan *plan)
@@ -312,12 +284,14 @@ static void kfd_criu_undo_svms(struct criu_plan *plan)
 	kfd_criu_forget_svm(plan->p);
 }
 
+/* Added at the head of a list, so the last range is applied first. */
 const struct criu_kind kfd_criu_svms = {
 	.type = KFD_CRIU_SVM_RANGE,
 	.subject = "SVM range %#llx",
 	CRIU_KIND(svms, struct kfd_criu_plan_svm, record.start),
 	.id64 = true,
 	.extent = offsetof(struct kfd_criu_plan_svm, record.size),
+	.backwards = true,
 	.unique = { CRIU_UNIQUE_EXTENT_KEPT(svm_areas) },
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_svm, num_attrs, attrs,
 				  struct kfd_criu_svm_attr) },
@@ -325,6 +299,6 @@ const struct criu_kind kfd_criu_svms = {
 	.fault = kfd_criu_svm_fault,
 	.check = kfd_criu_check_svm,
 	.check_all = kfd_criu_merge_svms,
-	.begin = kfd_criu_keep_svms,
+	.apply = kfd_criu_apply_svm,
 	.undo_all = kfd_criu_undo_svms,
 };

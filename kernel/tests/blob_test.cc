@@ -178,8 +178,9 @@ TEST(Blob, RefusesAnythingAfterEnd) {
   Bytes bytes = Minimal().End().Build();
   bytes.resize(bytes.size() + 8);
   RepairFrame(&bytes);
-  EXPECT_EQ(Open(bytes), (Verdict{-EBADMSG, "bytes after the end record"}));
-  EXPECT_EQ(Open(Minimal().End().End().Build()), (Verdict{-EBADMSG, "bytes after the end record"}));
+  const Verdict refused = {-EBADMSG, "bytes after the end record", CRIU_RECORD_END};
+  EXPECT_EQ(Open(bytes), refused);
+  EXPECT_EQ(Open(Minimal().End().End().Build()), refused);
 }
 
 TEST(Blob, RefusesARecordBeforeIdentity) {
@@ -281,7 +282,7 @@ TEST(Blob, RefusesMoreRecordsThanTheLimit) {
   const criu_record_header hint = {
       .type = 0x6666, .version = 1, .flags = CRIU_RECORD_MAY_SKIP, .fixed_size = 0, .size = 0};
   for (uint32_t i = 0; i < CRIU_BLOB_RECORDS_MAX; i++) builder.Raw(hint, {});
-  EXPECT_EQ(Open(builder.End().Build()), (Verdict{-EBADMSG, "too many records"}));
+  EXPECT_EQ(Open(builder.End().Build()), (Verdict{-EBADMSG, "too many records", hint.type}));
 }
 
 // Identity.

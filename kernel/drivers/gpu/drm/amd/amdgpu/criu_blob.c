@@ -28,57 +28,53 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
  * -EOPNOTSUPP always means an undamaged blob that this kernel does not support.
  */
 
-static int criu_fault(struct criu_blob_fault *fault, int error, size_t offset, const char *reason)
+static int criu_fault(struct criu_blob_fault *fault, int error, const char *reason)
 {
-	fault->offset = offset;
 	fault->reason = reason;
 	return error;
-}
-
-static int criu_record_fault(struct criu_blob_fault *fault, int error, size_t offset,
-			     const struct criu_record_header *header, const char *reason)
-{
-	fault->type = header->type;
-	fault->version = header->version;
-	return criu_fault(fault, error, offset, reason);
 }
 
 static int criu_check_header(const struct criu_blob *blob, struct criu_blob_header *header,
 			     struct criu_blob_fault *fault)
 {
 	if (blob->size < sizeof(*header) || blob->size > CRIU_BLOB_SIZE_MAX)
-		return criu_fault(fault, -EBADMSG, 0, "size of blob out of bounds");
+		return criu_fault(fault, -EBADMSG, "size of blob out of bounds");
 	memcpy(header, blob->buf, sizeof(*header));
 	if (header->magic == swab64(CRIU_BLOB_MAGIC))
-		return criu_fault(fault, -EOPNOTSUPP, 0, "other byte order");
+		return criu_fault(fault, -EOPNOTSUPP, "other byte order");
 	if (header->magic != CRIU_BLOB_MAGIC)
-		return criu_fault(fault, -EBADMSG, 0, "bad magic");
+		return criu_fault(fault, -EBADMSG, "bad magic");
 	if (header->format > CRIU_BLOB_FORMAT)
-		return criu_fault(fault, -EOPNOTSUPP, 0, "newer format");
+		return criu_fault(fault, -EOPNOTSUPP, "newer format");
 	if (!header->format)
-		return criu_fault(fault, -EBADMSG, 0, "bad format");
+		return criu_fault(fault, -EBADMSG, "bad format");
 	if (header->total_size != blob->size || blob->size % CRIU_BLOB_ALIGN)
-		return criu_fault(fault, -EBADMSG, 0, "not the size in the header");
+		return criu_fault(fault, -EBADMSG, "not the size in the header");
 	if (header->header_size < sizeof(*header) || header->header_size > blob->size ||
 	    header->header_size % CRIU_BLOB_ALIGN)
-		return criu_fault(fault, -EBADMSG, 0, "bad size of header");
+		return criu_fault(fault, -EBADMSG, "bad size of header");
 	return 0;
 }
 
-/* Reads the header of the record at @at. Fails if the record is truncated. */
+/* Reads the header of the record at @at, which a fault is in from now on. */
 static int criu_record_at(const struct criu_blob *blob, size_t at,
 			  struct criu_record_header *header, struct criu_blob_fault *fault)
 {
-	size_t left = blob->size - at;
+	const size_t left = blob->size - at;
 
+	*fault = (struct criu_blob_fault) { .offset = at };
+	if (!left)
+		return criu_fault(fault, -EBADMSG, "no end record");
 	if (left < sizeof(*header))
-		return criu_fault(fault, -EBADMSG, at, "cut off in the header of a record");
+		return criu_fault(fault, -EBADMSG, "cut off in the header of a record");
 	memcpy(header, blob->buf + at, sizeof(*header));
+	fault->type = header->type;
+	fault->version = header->version;
 	if (header->size > left - sizeof(*header))
-		return criu_record_fault(fault, -EBADMSG, at, header, "cut off in a record");
+		return criu_fault(fault, -EBADMSG, "cut off in a record");
 	if (header->fixed_size > header->size || header->size % CRIU_BLOB_ALIGN ||
 	    header->fixed_size % CRIU_BLOB_ALIGN)
-		return criu_record_fault(fault, -EBADMSG, at, header, "bad size of record");
+		return criu_fault(fault, -EBADMSG, "bad size of record");
 	return 0;
 }
 
@@ -87,36 +83,31 @@ static int criu_check_frame(const struct criu_blob *blob, struct criu_blob_fault
 {
 	size_t crc_at = sizeof(struct criu_record_header) + offsetof(struct criu_record_end, crc);
 	struct criu_record_header header = {};
+	size_t begin, at = blob->begin;
 	struct criu_record_end end;
-	size_t at = blob->begin;
-	size_t begin = at;
 	__u64 num = 0;
 	int ret;
 
-	while (header.type != CRIU_RECORD_END) {
-		if (at == blob->size)
-			return criu_fault(fault, -EBADMSG, at, "no end record");
+	do {
 		begin = at;
 		ret = criu_record_at(blob, at, &header, fault);
 		if (ret)
 			return ret;
 		if (!num && header.type != CRIU_RECORD_IDENTITY)
-			return criu_record_fault(fault, -EBADMSG, at, &header,
-						 "identity is not the first record");
+			return criu_fault(fault, -EBADMSG, "identity is not the first record");
 		if (++num > CRIU_BLOB_RECORDS_MAX)
-			return criu_fault(fault, -EBADMSG, at, "too many records");
+			return criu_fault(fault, -EBADMSG, "too many records");
 		at += sizeof(header) + header.size;
-	}
+	} while (header.type != CRIU_RECORD_END);
 	if (at != blob->size)
-		return criu_fault(fault, -EBADMSG, at, "bytes after the end record");
+		return criu_fault(fault, -EBADMSG, "bytes after the end record");
 	if (header.fixed_size < sizeof(end))
-		return criu_record_fault(fault, -EBADMSG, begin, &header, "record too short");
+		return criu_fault(fault, -EBADMSG, "record too short");
 	memcpy(&end, blob->buf + begin + sizeof(header), sizeof(end));
 	if (end.crc != crc32c(~0U, blob->buf, begin + crc_at))
-		return criu_record_fault(fault, -EBADMSG, begin, &header, "wrong checksum");
+		return criu_fault(fault, -EBADMSG, "wrong checksum");
 	if (end.num_records != num || end.pad)
-		return criu_record_fault(fault, -EBADMSG, begin, &header,
-					 "wrong number of records");
+		return criu_fault(fault, -EBADMSG, "wrong number of records");
 	return 0;
 }
 
@@ -158,38 +149,37 @@ static int criu_check_record(struct criu_blob *blob, size_t at,
 	__u32 *count;
 
 	if (!header->version)
-		return criu_record_fault(fault, -EBADMSG, at, header, "version 0");
+		return criu_fault(fault, -EBADMSG, "version 0");
 	if (header->flags & ~CRIU_RECORD_MAY_SKIP)
-		return criu_record_fault(fault, -EOPNOTSUPP, at, header, "unknown flag of record");
+		return criu_fault(fault, -EOPNOTSUPP, "unknown flag of record");
 	if (codec && header->flags)
-		return criu_record_fault(fault, -EBADMSG, at, header, "must not be skipped");
+		return criu_fault(fault, -EBADMSG, "must not be skipped");
 	reason = criu_record_unreadable(desc, header, fixed);
 	if (reason && header->flags & CRIU_RECORD_MAY_SKIP)
 		return 0;
 	if (reason)
-		return criu_record_fault(fault, -EOPNOTSUPP, at, header, reason);
+		return criu_fault(fault, -EOPNOTSUPP, reason);
 	older = criu_older(desc, header->version);
 	if (header->fixed_size < (older ? older->size_min : desc->size_min))
-		return criu_record_fault(fault, -EBADMSG, at, header, "record too short");
+		return criu_fault(fault, -EBADMSG, "record too short");
 	if (header->size > header->fixed_size && !(desc->flags & CRIU_DESC_TAIL))
-		return criu_record_fault(fault, -EBADMSG, at, header, "record has a tail");
+		return criu_fault(fault, -EBADMSG, "record has a tail");
 	count = &blob->counts[desc - blob->schema->records];
 	if (desc->count_max && *count == desc->count_max)
-		return criu_record_fault(fault, -EBADMSG, at, header, "too many of the type");
+		return criu_fault(fault, -EBADMSG, "too many of the type");
 	(*count)++;
 	return 0;
 }
 
 static int criu_check_counts(const struct criu_blob *blob, struct criu_blob_fault *fault)
 {
-	const struct criu_record_desc *desc;
-
 	for (__u32 i = 0; i < blob->schema->num_records; i++) {
-		desc = &blob->schema->records[i];
+		const struct criu_record_desc *desc = &blob->schema->records[i];
+
 		if (blob->counts[i] >= desc->count_min)
 			continue;
-		fault->type = desc->type;
-		return criu_fault(fault, -EBADMSG, blob->size, "too few of the type");
+		*fault = (struct criu_blob_fault) { .offset = blob->size, .type = desc->type };
+		return criu_fault(fault, -EBADMSG, "too few of the type");
 	}
 	return 0;
 }
@@ -203,13 +193,15 @@ static int criu_check_identity(const struct criu_blob *blob, struct criu_blob_fa
 	criu_blob_next(blob, &record);
 	criu_record_get(&record, &identity, sizeof(identity));
 	memcpy(mine.driver, schema->driver, min(strlen(schema->driver), sizeof(mine.driver)));
-	fault->type = CRIU_RECORD_IDENTITY;
+	*fault = (struct criu_blob_fault) {
+		.offset = record.offset, .type = CRIU_RECORD_IDENTITY,
+	};
 	if (memcmp(identity.driver, mine.driver, sizeof(mine.driver)))
-		return criu_fault(fault, -EOPNOTSUPP, record.offset, "of another driver");
+		return criu_fault(fault, -EOPNOTSUPP, "of another driver");
 	if (identity.node != schema->node)
-		return criu_fault(fault, -EOPNOTSUPP, record.offset, "of another kind of node");
+		return criu_fault(fault, -EOPNOTSUPP, "of another kind of node");
 	if (identity.page_size != schema->page_size)
-		return criu_fault(fault, -EOPNOTSUPP, record.offset, "of another page size");
+		return criu_fault(fault, -EOPNOTSUPP, "of another page size");
 	fault->type = 0;
 	return 0;
 }
@@ -225,7 +217,7 @@ static int criu_check_identity(const struct criu_blob *blob, struct criu_blob_fa
 int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema,
 		   const void *buf, size_t size, struct criu_blob_fault *fault)
 {
-	struct criu_record_header record;
+	struct criu_record_header record = {};
 	struct criu_blob_header header;
 	size_t at;
 	int ret;
@@ -242,20 +234,15 @@ int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema
 	ret = criu_check_frame(blob, fault);
 	if (ret)
 		return ret;
+	*fault = (struct criu_blob_fault) {};
 	if (header.flags || header.pad ||
 	    !criu_all_zero(blob->buf + sizeof(header), header.header_size - sizeof(header)))
-		return criu_fault(fault, -EOPNOTSUPP, 0, "unknown flag or field in the header");
+		return criu_fault(fault, -EOPNOTSUPP, "unknown flag or field in the header");
 
-	for (at = blob->begin; at < size; at += sizeof(record) + record.size) {
-		memcpy(&record, blob->buf + at, sizeof(record));
-		ret = criu_check_record(blob, at, &record, fault);
-		if (ret)
-			return ret;
-	}
-	ret = criu_check_counts(blob, fault);
-	if (ret)
-		return ret;
-	return criu_check_identity(blob, fault);
+	for (at = blob->begin; !ret && at < size; at += sizeof(record) + record.size)
+		ret = criu_record_at(blob, at, &record, fault) ?:
+		      criu_check_record(blob, at, &record, fault);
+	return ret ?: criu_check_counts(blob, fault) ?: criu_check_identity(blob, fault);
 }
 
 /* Returns the number of records that criu_blob_next_of() returns. */

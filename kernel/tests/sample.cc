@@ -64,7 +64,7 @@ int ReadQueue(criu_record* record, const Ids& devices) {
     for (uint32_t i = 0; i < size; i++) sum += piece[i];
   }
   Require(sum <= uint64_t{UINT32_MAX} * 255 * 2);
-  return criu_record_tail_end(record);
+  return record->tail_size ? -EBADMSG : 0;
 }
 
 int ReadDevices(const criu_blob& blob, Ids* devices) {

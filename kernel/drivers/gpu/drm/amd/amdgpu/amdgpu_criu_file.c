@@ -197,7 +197,7 @@ static const char *amdgpu_criu_name_fault(struct criu_plan *plan, void *entry)
 
 	while (i < size && isascii(client->name[i]) && isgraph(client->name[i]))
 		i++;
-	return i && criu_all_zero(&client->name[i], size - i) ? NULL : "invalid characters";
+	return i && !memchr_inv(&client->name[i], 0, size - i) ? NULL : "invalid characters";
 }
 
 /* @name: replaces the name of the file; NULL removes it. */

@@ -8,12 +8,6 @@
 
 #include "criu_blob.h"
 
-/* Checks that all bytes are zero. Returns true if every byte is 0. */
-bool criu_all_zero(const void *data, size_t size)
-{
-	return !memchr_inv(data, 0, size);
-}
-
 /* Returns the row of a record type, or NULL. */
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema, __u16 type)
 {
@@ -133,7 +127,7 @@ static const char *criu_record_unreadable(const struct criu_record_desc *desc,
 		return "newer version of record";
 	known = criu_older(desc, header->version) ? criu_older(desc, header->version)->size :
 						    desc->size_now;
-	if (header->fixed_size > known && !criu_all_zero(fixed + known, header->fixed_size - known))
+	if (header->fixed_size > known && memchr_inv(fixed + known, 0, header->fixed_size - known))
 		return "record has a field that is not known";
 	return NULL;
 }
@@ -236,7 +230,7 @@ int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema
 		return ret;
 	*fault = (struct criu_blob_fault) {};
 	if (header.flags || header.pad ||
-	    !criu_all_zero(blob->buf + sizeof(header), header.header_size - sizeof(header)))
+	    memchr_inv(blob->buf + sizeof(header), 0, header.header_size - sizeof(header)))
 		return criu_fault(fault, -EOPNOTSUPP, "unknown flag or field in the header");
 
 	for (at = blob->begin; !ret && at < size; at += sizeof(record) + record.size)
@@ -326,15 +320,9 @@ const void *criu_record_tail(struct criu_record *record, __u64 size)
 		return NULL;
 	/* The result cannot exceed tail_size, which is a multiple of the alignment. */
 	padded = ALIGN(size, CRIU_BLOB_ALIGN);
-	if (!criu_all_zero(piece + size, padded - size))
+	if (memchr_inv(piece + size, 0, padded - size))
 		return NULL;
 	record->tail += padded;
 	record->tail_size -= padded;
 	return piece;
-}
-
-/* Fails with -EBADMSG if criu_record_tail() has not returned all of the tail. */
-int criu_record_tail_end(const struct criu_record *record)
-{
-	return record->tail_size ? -EBADMSG : 0;
 }

@@ -242,7 +242,7 @@ struct criu_record {
 	const __u8 *fixed;
 	__u32 fixed_size;
 	const __u8 *tail; /* pieces that criu_record_tail() has not yet returned */
-	__u32 tail_size;
+	__u32 tail_size; /* bytes of them */
 	size_t offset; /* offset of its header in the blob, for logs */
 	size_t next; /* offset of the next record */
 };
@@ -255,8 +255,5 @@ bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_rec
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size);
 bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t size);
 const void *criu_record_tail(struct criu_record *record, __u64 size);
-int criu_record_tail_end(const struct criu_record *record);
-
-bool criu_all_zero(const void *data, size_t size);
 
 #endif /* _CRIU_BLOB_H_ */

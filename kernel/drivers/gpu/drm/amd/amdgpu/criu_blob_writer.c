@@ -3,7 +3,6 @@
 #include <linux/crc32.h>
 #include <linux/errno.h>
 #include <linux/minmax.h>
-#include <linux/overflow.h>
 #include <linux/string.h>
 
 #include "criu_blob.h"
@@ -11,20 +10,15 @@
 /* Reserves @size bytes and their padding. NULL: do not write (size pass, or no room). */
 static void *criu_writer_take(struct criu_blob_writer *writer, size_t size)
 {
-	size_t at = writer->pos;
-	size_t padded, end;
+	const size_t at = writer->pos, padded = ALIGN(size, CRIU_BLOB_ALIGN);
 
-	if (size > CRIU_BLOB_SIZE_MAX) {
+	/* The position never exceeds the limit. ALIGN() may wrap around. */
+	if (size > CRIU_BLOB_SIZE_MAX || padded > CRIU_BLOB_SIZE_MAX - at) {
 		writer->error = -EOPNOTSUPP;
 		return NULL;
 	}
-	padded = ALIGN(size, CRIU_BLOB_ALIGN);
-	if (check_add_overflow(at, padded, &end) || end > CRIU_BLOB_SIZE_MAX) {
-		writer->error = -EOPNOTSUPP;
-		return NULL;
-	}
-	writer->pos = end;
-	if (!writer->buf || end > writer->room)
+	writer->pos += padded;
+	if (!writer->buf || writer->pos > writer->room)
 		return NULL;
 	memset(writer->buf + at, 0, padded);
 	return writer->buf + at;
@@ -75,7 +69,7 @@ static __u32 criu_writer_lower(const struct criu_record_desc *desc, __u16 versio
 
 		if (older->lower && !older->lower(fixed))
 			return 0;
-		if (size > older->size && !criu_all_zero(fixed + older->size, size - older->size))
+		if (size > older->size && memchr_inv(fixed + older->size, 0, size - older->size))
 			return 0;
 		size = older->size;
 	}
@@ -99,7 +93,7 @@ static void criu_writer_put_record(struct criu_blob_writer *writer,
 	header.size = header.fixed_size;
 	/* A field that the target does not support may not be set. */
 	if (!header.size || (header.size > row->size &&
-			     !criu_all_zero(fixed + row->size, header.size - row->size))) {
+			     memchr_inv(fixed + row->size, 0, header.size - row->size))) {
 		criu_writer_refuse(writer, desc->type, row->version,
 				   "the target kernel cannot represent it");
 		return;

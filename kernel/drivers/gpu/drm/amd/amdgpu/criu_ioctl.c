@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <linux/cleanup.h>
 #include <linux/err.h>
 #include <linux/fcntl.h>
 #include <linux/fdtable.h>
@@ -88,18 +89,14 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 int criu_check_owner(struct task_struct *task)
 {
 	struct task_struct *tracer;
-	int ret = -EBADF;
 
 	if (same_thread_group(task, current))
 		return 0;
 	if (!atomic_read(&task->signal->live))
 		return -ESRCH;
-	rcu_read_lock();
+	guard(rcu)();
 	tracer = ptrace_parent(task);
-	if (tracer && same_thread_group(tracer, current))
-		ret = 0;
-	rcu_read_unlock();
-	return ret;
+	return tracer && same_thread_group(tracer, current) ? 0 : -EBADF;
 }
 
 /*
@@ -112,7 +109,7 @@ bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg
 	struct task_struct *thread;
 	bool found = false;
 
-	rcu_read_lock();
+	guard(rcu)();
 	for_each_thread(task, thread) {
 		task_lock(thread);
 		if (!found && thread->files != seen) {
@@ -121,7 +118,6 @@ bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg
 		}
 		task_unlock(thread);
 	}
-	rcu_read_unlock();
 	return found;
 }
 

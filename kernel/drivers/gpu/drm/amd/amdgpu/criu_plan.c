@@ -47,7 +47,7 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 		*items = criu_record_tail(record, (u64)*count * tail->size);
 		fits = *items;
 	}
-	if (fits && !criu_record_tail_end(record))
+	if (fits && !record->tail_size)
 		return 0;
 	return criu_refuse_blob(call, &fault, -EBADMSG);
 }

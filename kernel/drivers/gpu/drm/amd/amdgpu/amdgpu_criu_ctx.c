@@ -51,11 +51,10 @@ static int amdgpu_criu_drain_ctx(struct criu_dump *dump, struct amdgpu_ctx *ctx,
 				ret = amdgpu_criu_wait_fence(fence, deadline);
 			dma_fence_put(fence);
 		}
-		if (ret == -ETIME)
-			criu_refuse(dump->call, ret, "context %u: a job of engine %u:%u hangs",
-				    id, hw_ip, ring);
 		if (ret)
-			return ret;
+			return criu_refuse_late(dump->call, ret,
+						"context %u: a job of engine %u:%u hangs", id,
+						hw_ip, ring);
 	}
 	return 0;
 }
@@ -64,13 +63,13 @@ int amdgpu_criu_drain_ctxs(struct criu_dump *dump, unsigned long deadline)
 {
 	struct amdgpu_ctx *ctx;
 	unsigned long id;
-	int ret;
+	int ret = 0;
 
-	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id) {
-		ret = amdgpu_criu_drain_ctx(dump, ctx, id, deadline);
-		if (ret)
-			return ret;
-	}
+	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id)
+		if (!ret)
+			ret = amdgpu_criu_drain_ctx(dump, ctx, id, deadline);
+	if (ret)
+		return ret;
 	/* A reset signals the fences of the jobs it ended before it records what was lost. */
 	while (amdgpu_in_reset(dump->adev)) {
 		if (time_after(jiffies, deadline))
@@ -159,14 +158,12 @@ static int amdgpu_criu_dump_ctxs(struct criu_dump *dump)
 {
 	struct amdgpu_ctx *ctx;
 	unsigned long id;
-	int ret;
+	int ret = 0;
 
-	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id) {
-		ret = amdgpu_criu_dump_ctx(dump, ctx, id);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id)
+		if (!ret)
+			ret = amdgpu_criu_dump_ctx(dump, ctx, id);
+	return ret;
 }
 
 static const char *amdgpu_criu_ctx_fault(struct criu_plan *plan, void *entry)

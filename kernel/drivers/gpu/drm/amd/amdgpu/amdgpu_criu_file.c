@@ -61,11 +61,9 @@ int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline)
 /* Every submission adds its fence to the page directory, where it outlives the context. */
 int amdgpu_criu_drain_vm(struct criu_dump *dump, unsigned long deadline)
 {
-	int ret = amdgpu_criu_wait_resv(dump->fpriv->vm.root.bo->tbo.base.resv, deadline);
+	const int ret = amdgpu_criu_wait_resv(dump->fpriv->vm.root.bo->tbo.base.resv, deadline);
 
-	if (ret == -ETIME)
-		criu_refuse(dump->call, ret, "the GPU does not complete submitted work");
-	return ret;
+	return criu_refuse_late(dump->call, ret, "the GPU does not complete submitted work");
 }
 
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)

@@ -145,7 +145,7 @@ static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 	if (bo->kfd_bo)
 		record->kfd_flags = bo->kfd_bo->alloc_flags;
 	/* Read without the reservation: other GPUs may attach and detach at any time. */
-	mutex_lock(&gem->dev->object_name_lock);
+	guard(mutex)(&gem->dev->object_name_lock);
 	if (gem->dma_buf) {
 		record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
 		if (gem->dma_buf->file->f_mode & FMODE_WRITE)
@@ -155,7 +155,6 @@ static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 	}
 	if (gem->handle_count > 1)
 		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
-	mutex_unlock(&gem->dev->object_name_lock);
 }
 
 /* The caller has reserved the BO. A BO of no partition counts as one of the file's. */
@@ -244,12 +243,10 @@ static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_du
 int amdgpu_criu_dump_objects(struct criu_dump *dump)
 {
 	struct amdgpu_criu_dump_object *object;
-	int ret;
+	int ret = 0;
 
-	list_for_each_entry(object, &dump->objects, of_dump) {
-		ret = amdgpu_criu_dump_object(dump, object);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	list_for_each_entry(object, &dump->objects, of_dump)
+		if (!ret)
+			ret = amdgpu_criu_dump_object(dump, object);
+	return ret;
 }

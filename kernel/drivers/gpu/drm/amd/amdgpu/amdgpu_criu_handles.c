@@ -57,7 +57,8 @@ static const char *amdgpu_criu_handle_fault(struct criu_plan *plan, void *entry)
 	return NULL;
 }
 
-static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
+/* The record of a handle begins with its number. */
+int amdgpu_criu_cmp_numbers(const void *a, const void *b)
 {
 	const u32 *x = a;
 	const u32 *y = b;

@@ -176,22 +176,18 @@ static int amdgpu_criu_export_flags(const struct amdgpu_bo *bo)
 static struct dma_buf *amdgpu_criu_bo_export(void *object)
 {
 	struct drm_gem_object *gem = object;
-	struct drm_device *dev = gem->dev;
 	struct dma_buf *dmabuf;
 
-	mutex_lock(&dev->object_name_lock);
+	guard(mutex)(&gem->dev->object_name_lock);
 	if (gem->dma_buf) {
-		dmabuf = gem->dma_buf;
-		get_dma_buf(dmabuf);
-	} else {
-		dmabuf = amdgpu_gem_prime_export(gem,
-						 amdgpu_criu_export_flags(gem_to_amdgpu_bo(gem)));
-		if (!IS_ERR(dmabuf) && gem->handle_count) {
-			get_dma_buf(dmabuf);
-			gem->dma_buf = dmabuf;
-		}
+		get_dma_buf(gem->dma_buf);
+		return gem->dma_buf;
 	}
-	mutex_unlock(&dev->object_name_lock);
+	dmabuf = amdgpu_gem_prime_export(gem, amdgpu_criu_export_flags(gem_to_amdgpu_bo(gem)));
+	if (!IS_ERR(dmabuf) && gem->handle_count) {
+		get_dma_buf(dmabuf);
+		gem->dma_buf = dmabuf;
+	}
 	return dmabuf;
 }
 

@@ -54,11 +54,10 @@ static int amdgpu_criu_pause(struct criu_dump *dump)
 		return ret;
 	if (!ret) {
 		ret = criu_client_stop(client, deadline);
-		if (ret == -ETIME)
-			criu_refuse(dump->call, ret, "a call on the file does not return");
 		if (ret) {
 			criu_session_release(dump->call->session, client);
-			return ret;
+			return criu_refuse_late(dump->call, ret,
+						"a call on the file does not return");
 		}
 		dump->paused = true;
 	}

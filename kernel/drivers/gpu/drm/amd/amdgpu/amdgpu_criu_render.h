@@ -119,6 +119,7 @@ int amdgpu_criu_object_get(struct criu_plan *plan, void *entry);
 void amdgpu_criu_object_put(struct criu_plan *plan, void *entry);
 int amdgpu_criu_object_handle(struct criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle);
+int amdgpu_criu_cmp_numbers(const void *a, const void *b);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 int amdgpu_criu_attach_userptrs(struct criu_dump *dump);

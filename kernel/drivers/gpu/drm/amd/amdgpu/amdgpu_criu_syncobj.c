@@ -51,11 +51,9 @@ int amdgpu_criu_drain_syncobjs(struct criu_dump *dump, unsigned long deadline)
 			continue;
 		ret = amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
-		if (ret == -ETIME)
-			criu_refuse(dump->call, ret, "syncobj %lu: the work behind it hangs",
-				    handle);
 		if (ret)
-			return ret;
+			return criu_refuse_late(dump->call, ret,
+						"syncobj %lu: the work behind it hangs", handle);
 	}
 	return 0;
 }
@@ -98,15 +96,13 @@ static int amdgpu_criu_dump_syncobjs(struct criu_dump *dump)
 {
 	struct drm_syncobj *syncobj;
 	unsigned long handle = 0;
-	int ret;
+	int ret = 0;
 
-	while ((syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
+	while (!ret && (syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
 		ret = amdgpu_criu_dump_syncobj(dump, syncobj, handle);
 		drm_syncobj_put(syncobj);
-		if (ret)
-			return ret;
 	}
-	return 0;
+	return ret;
 }
 
 static const char *amdgpu_criu_syncobj_fault(struct criu_plan *plan, void *entry)

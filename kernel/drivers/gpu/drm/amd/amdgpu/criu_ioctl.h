@@ -101,6 +101,12 @@ __printf(3, 4) int criu_refuse(const struct criu_call *call, int error, const ch
 /* Refuses a checkpoint because of state that no blob can hold. Returns -EOPNOTSUPP. */
 #define criu_refuse_state(call, fmt, ...) \
 	criu_refuse(call, -EOPNOTSUPP, "cannot carry: " fmt, ##__VA_ARGS__)
+/* Reports why a wait failed with -ETIME. Returns @ret. */
+#define criu_refuse_late(call, ret, fmt, ...) \
+	({ \
+		const int _ret = (ret); \
+		_ret == -ETIME ? criu_refuse(call, _ret, fmt, ##__VA_ARGS__) : _ret; \
+	})
 int criu_refuse_live(const struct criu_call *call);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 u64 criu_entry_id(const struct criu_kind *kind, const void *entry);

@@ -169,17 +169,13 @@ int kfd_criu_dump_bos(struct criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
 	struct kgd_mem *mem;
-	int handle;
-	int ret;
+	int handle, ret = 0;
 
-	for (u32 i = 0; i < p->n_pdds; i++) {
-		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
-			ret = kfd_criu_dump_bo(dump, p->pdds[i], handle, mem);
-			if (ret)
-				return ret;
-		}
-	}
-	return 0;
+	for (u32 i = 0; i < p->n_pdds; i++)
+		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle)
+			if (!ret)
+				ret = kfd_criu_dump_bo(dump, p->pdds[i], handle, mem);
+	return ret;
 }
 
 /* Makes the checks of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, and compares the fields with each other. */

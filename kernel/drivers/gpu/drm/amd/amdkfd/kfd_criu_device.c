@@ -335,9 +335,8 @@ void kfd_criu_unblock_notifications(struct kfd_process *p)
 
 	if (!process_info)
 		return;
-	mutex_lock(&process_info->lock);
+	guard(mutex)(&process_info->lock);
 	WRITE_ONCE(process_info->block_mmu_notifications, false);
-	mutex_unlock(&process_info->lock);
 }
 
 static int kfd_criu_end_devices(struct criu_plan *plan, int ret)

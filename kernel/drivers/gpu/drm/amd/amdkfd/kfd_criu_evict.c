@@ -17,9 +17,8 @@ static bool kfd_criu_signal_eviction(struct kfd_process *p)
 	struct dma_fence *fence;
 	bool signaled;
 
-	rcu_read_lock();
-	fence = dma_fence_get_rcu_safe(&p->ef);
-	rcu_read_unlock();
+	scoped_guard(rcu)
+		fence = dma_fence_get_rcu_safe(&p->ef);
 	/* Without a VM there is no memory. */
 	if (!fence)
 		return true;
@@ -110,10 +109,8 @@ int kfd_criu_evict_memory(struct criu_call *call, void *data)
 	args->kept = 0;
 	if (!ret && stop)
 		ret = criu_client_stop(client, jiffies + KFD_CRIU_STOP_TIME);
-	if (ret == -ETIME)
-		criu_refuse(call, ret, "an ioctl of KFD does not return");
 	if (ret)
-		return ret;
+		return criu_refuse_late(call, ret, "an ioctl of KFD does not return");
 	ret = -ERESTARTSYS;
 	if (!mutex_lock_interruptible(client->lock)) {
 		ret = kfd_criu_evict_locked(call, args, stop);
@@ -130,13 +127,12 @@ static void kfd_criu_count_bos(struct amdkfd_process_info *info)
 {
 	struct kgd_mem *mem;
 
-	mutex_lock(&info->lock);
+	guard(mutex)(&info->lock);
 	list_for_each_entry(mem, &info->kfd_bo_list, validate_list) {
 		if (mem->evicted)
 			amdgpu_amdkfd_force_mem_limit(mem->bo);
 		mem->evicted = false;
 	}
-	mutex_unlock(&info->lock);
 }
 
 /*

@@ -159,17 +159,13 @@ static int kfd_criu_dump_queues(struct criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
 	struct queue *q;
-	u32 i;
-	int ret;
+	int ret = 0;
 
-	for (i = 0; i < p->n_pdds; i++) {
-		list_for_each_entry(q, &p->pdds[i]->qpd.queues_list, list) {
-			ret = kfd_criu_dump_queue(dump, p->pdds[i], q);
-			if (ret)
-				return ret;
-		}
-	}
-	return 0;
+	for (u32 i = 0; i < p->n_pdds; i++)
+		list_for_each_entry(q, &p->pdds[i]->qpd.queues_list, list)
+			if (!ret)
+				ret = kfd_criu_dump_queue(dump, p->pdds[i], q);
+	return ret;
 }
 
 /* The queue is evicted, so neither the firmware nor the GPU reads its MQD. */

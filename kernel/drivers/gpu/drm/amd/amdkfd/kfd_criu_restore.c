@@ -37,9 +37,8 @@ static bool kfd_criu_is_fresh(const struct criu_plan *plan)
 		    !list_empty(&pdd->qpd.queues_list) || pdd->user_gpu_id != pdd->dev->id)
 			return false;
 	}
-	mutex_lock(&p->event_mutex);
-	fresh = !p->signal_page && !kfd_get_num_events(p);
-	mutex_unlock(&p->event_mutex);
+	scoped_guard(mutex, &p->event_mutex)
+		fresh = !p->signal_page && !kfd_get_num_events(p);
 	svm_range_get_info(p, &num_svms, &unused);
 	return fresh && !p->queues_paused && !p->criu_pending && !p->debug_trap_enabled &&
 	       !atomic_read(&p->kfd_sigbus_delay_ms) &&

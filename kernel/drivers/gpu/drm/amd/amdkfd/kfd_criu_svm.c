@@ -33,7 +33,7 @@ static u32 kfd_criu_list_svm(struct kfd_process *p, struct criu_range *extents, 
 	struct svm_range *range;
 	u32 num = 0;
 
-	mutex_lock(&p->svms.lock);
+	guard(mutex)(&p->svms.lock);
 	list_for_each_entry(range, &p->svms.list, list) {
 		if (num < room) {
 			extents[num].start = range->start;
@@ -41,7 +41,6 @@ static u32 kfd_criu_list_svm(struct kfd_process *p, struct criu_range *extents, 
 		}
 		num++;
 	}
-	mutex_unlock(&p->svms.lock);
 	return num;
 }
 

@@ -134,8 +134,8 @@ static int amdgpu_criu_drain_bos(struct criu_dump *dump, unsigned long deadline)
 	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
 		ret = amdgpu_criu_wait_resv(gem->resv, deadline);
 		drm_gem_object_put(gem);
-		if (ret == -ETIME)
-			criu_refuse(dump->call, ret, "BO %d: work of a user queue hangs", handle);
+		ret = criu_refuse_late(dump->call, ret, "BO %d: work of a user queue hangs",
+				       handle);
 	}
 	return ret;
 }
@@ -213,14 +213,10 @@ static int amdgpu_criu_drain_userqs(struct criu_dump *dump, unsigned long deadli
 	unsigned long id;
 	int ret = amdgpu_criu_drain_bos(dump, deadline);
 
-	if (ret)
-		return ret;
-	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue) {
-		ret = amdgpu_criu_drain_userq(dump, queue, id, deadline);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
+		if (!ret)
+			ret = amdgpu_criu_drain_userq(dump, queue, id, deadline);
+	return ret;
 }
 
 /*
@@ -262,10 +258,11 @@ int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline)
 	if (ret)
 		return ret;
 	ret = amdgpu_criu_unmap_userqs(dump->fpriv, deadline);
-	if (ret == -ETIME)
-		criu_refuse(dump->call, ret, "an eviction of user queues does not complete");
+	if (ret)
+		return criu_refuse_late(dump->call, ret,
+					"an eviction of user queues does not complete");
 	/* A queue that does not respond has another state now. */
-	return ret ?: amdgpu_criu_userqs_carriable(dump);
+	return amdgpu_criu_userqs_carriable(dump);
 }
 
 /* Maps restored queues. If it fails, they are unmapped, so that it can be repeated. */
@@ -326,12 +323,10 @@ int amdgpu_criu_dump_userqs(struct criu_dump *dump)
 {
 	struct amdgpu_usermode_queue *queue;
 	unsigned long id;
-	int ret;
+	int ret = 0;
 
-	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue) {
-		ret = amdgpu_criu_dump_userq(dump, queue, id);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
+		if (!ret)
+			ret = amdgpu_criu_dump_userq(dump, queue, id);
+	return ret;
 }

@@ -18,20 +18,12 @@ amdgpu_criu_plan_mapped(const struct criu_plan *plan, u64 va, u64 size)
 	return range ? plan->mappings[range->index].object : NULL;
 }
 
-static int amdgpu_criu_cmp_handle(const void *key, const void *entry)
-{
-	const struct amdgpu_criu_handle_record *record = entry;
-	const u32 *handle = key;
-
-	return *handle < record->handle ? -1 : *handle > record->handle;
-}
-
 /* The handles have been sorted. */
 static bool amdgpu_criu_has_doorbell(const struct criu_plan *plan, u32 handle, u64 offset)
 {
 	const struct amdgpu_criu_plan_handle *found =
 		bsearch(&handle, plan->handles, plan->num_handles, sizeof(*plan->handles),
-			amdgpu_criu_cmp_handle);
+			amdgpu_criu_cmp_numbers);
 
 	return found && (found->object->record.preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL) &&
 	       offset < found->object->record.size / sizeof(u64);

@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Checkpoint and restore of an open render-node file: shared declarations.
- *
- *   amdgpu_criu_render.c   the ioctl: operations
- *   amdgpu_criu_gate.c     blocks other calls on a file
- *   amdgpu_criu_schema.c   record types of the blobs, and their versions
- *   amdgpu_criu_<kind>.c   one kind of object each: drain, dump, check, apply, undo;
- *                          "file" is the state of the file itself
- *   amdgpu_criu_gem.c      BOs: dump
- *   amdgpu_criu_gem_plan.c BOs: checks and creation
- *   amdgpu_criu_object.c   a BO shared by several files: which one creates it
- *   amdgpu_criu_exported.c EXPORTED: a single BO
- *   amdgpu_criu_outside.c  OUTSIDE: BOs shared with other clients
- *
+ * Checkpoint and restore of an open render-node file: shared declarations. The table "Code" of
+ * criu.rst lists the files.
  * Lock order: criu_client.lock, then the locks of criu_session.h, then the locks of
  * GEM and reservations.
  */

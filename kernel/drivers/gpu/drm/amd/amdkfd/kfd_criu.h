@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Checkpoint and restore of a KFD process: shared declarations.
- *
- *   kfd_criu.c          the ioctl: operations and paused processes
- *   kfd_criu_restore.c  RESTORE, RESUME, and mmap() between them; the end of a pause
- *   kfd_criu_evict.c    EVICT, and its end
- *   kfd_criu_<kind>.c   one kind of object each: dump, check, apply, undo
- *   kfd_criu_mqd.c      words of an MQD that are state
- *   kfd_criu_schema.c   record types of the blob, and their versions
- *
+ * Checkpoint and restore of a KFD process: shared declarations. The table "Code" of criu.rst lists
+ * the files.
  * Lock order: kfd_process.mutex, then the order of criu_session.h.
  */
 #ifndef KFD_CRIU_H_
@@ -83,8 +76,6 @@ int kfd_criu_restore(struct criu_call *call, void *args);
 int kfd_criu_resume(struct criu_call *call, void *args);
 int kfd_criu_unpause_locked(struct kfd_process *p);
 int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end);
-int kfd_criu_evict_memory(struct criu_call *call, void *args);
-int kfd_criu_readmit(struct kfd_process *p);
 struct mm_struct *kfd_criu_get_mm(struct kfd_process *p);
 void kfd_criu_unblock_notifications(struct kfd_process *p);
 int kfd_criu_apply_process(struct criu_plan *plan);

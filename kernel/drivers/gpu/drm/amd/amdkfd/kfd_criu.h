@@ -98,9 +98,15 @@ int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
 
 extern const struct criu_client_ops kfd_criu_process_ops;
 
-u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type);
-struct mqd_manager *kfd_criu_mqd_mgr(const struct kfd_node *node, enum kfd_queue_type type);
-bool kfd_criu_handles_mqds(const struct kfd_node *node, enum kfd_queue_type type);
+/* The MQDs of a queue */
+struct kfd_criu_mqds {
+	struct mqd_manager *mm;
+	const struct kfd_criu_mqd_layout *layout; /* NULL: this kernel does not save them */
+	u32 num; /* one for each graphics core */
+};
+
+struct kfd_criu_mqds kfd_criu_mqds_of(struct kfd_node *node, enum kfd_queue_type type);
+bool kfd_criu_handles_mqds(const struct kfd_node *node, const struct kfd_criu_mqds *mqds);
 void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus);
 u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
 u32 kfd_criu_saved_sdma_id(const struct queue *q);
@@ -112,8 +118,6 @@ int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem);
 u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record);
 
-const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
-							enum kfd_queue_type type);
 bool kfd_criu_mqd_tested(struct kfd_node *node);
 void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,

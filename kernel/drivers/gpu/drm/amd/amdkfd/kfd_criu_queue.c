@@ -24,16 +24,17 @@ static u32 kfd_criu_queue_type(const struct queue_properties *properties)
 	return KFD_IOC_QUEUE_TYPE_COMPUTE;
 }
 
-static const char *kfd_criu_queue_uncarriable(const struct queue *q)
+static const char *kfd_criu_queue_uncarriable(const struct queue *q,
+					      const struct kfd_criu_mqds *mqds)
 {
 	const struct queue_properties *properties = &q->properties;
 
 	if (properties->type != KFD_QUEUE_TYPE_COMPUTE && properties->type != KFD_QUEUE_TYPE_SDMA &&
 	    properties->type != KFD_QUEUE_TYPE_SDMA_XGMI)
 		return "a queue of unknown type";
-	if (!kfd_criu_handles_mqds(q->device, properties->type))
+	if (!kfd_criu_handles_mqds(q->device, mqds))
 		return "a queue on several graphics cores";
-	if (!kfd_criu_queue_layout(q->device, properties->type))
+	if (!mqds->layout)
 		return "a queue of a GPU generation that is not known yet";
 	if (!q->device->kfd->cwsr_enabled)
 		return "a queue of a GPU without compute wave save/restore";
@@ -96,17 +97,15 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 	};
 }
 
-static bool kfd_criu_queue_needs_cus(const struct queue *q,
-				     const struct kfd_criu_mqd_layout *layout)
+static bool kfd_criu_queue_needs_cus(const struct queue *q, const struct kfd_criu_mqds *mqds)
 {
-	struct mqd_manager *mm = kfd_criu_mqd_mgr(q->device, q->properties.type);
 	struct queue_properties to = q->properties;
 
-	for (u32 i = 0; i < kfd_criu_num_mqds(q->device, to.type); i++) {
-		const void *mqd = q->mqd + i * mm->mqd_stride(mm, &to);
+	for (u32 i = 0; i < mqds->num; i++) {
+		const void *mqd = q->mqd + i * mqds->mm->mqd_stride(mqds->mm, &to);
 
-		if (kfd_criu_mqd_masks_cus(layout, mqd) ||
-		    kfd_criu_mqd_has_waves(layout, mqd, to.ctl_stack_size))
+		if (kfd_criu_mqd_masks_cus(mqds->layout, mqd) ||
+		    kfd_criu_mqd_has_waves(mqds->layout, mqd, to.ctl_stack_size))
 			return true;
 	}
 	return false;
@@ -116,11 +115,9 @@ static int kfd_criu_dump_queue(struct criu_dump *dump, const struct kfd_process_
 			       struct queue *q)
 {
 	struct device_queue_manager *dqm = q->device->dqm;
-	const enum kfd_queue_type type = q->properties.type;
-	const u32 num_mqds = kfd_criu_num_mqds(q->device, type);
-	const struct kfd_criu_mqd_layout *layout;
+	const struct kfd_criu_mqds mqds = kfd_criu_mqds_of(q->device, q->properties.type);
 	struct kfd_criu_queue_record record;
-	const char *why = kfd_criu_queue_uncarriable(q);
+	const char *why = kfd_criu_queue_uncarriable(q, &mqds);
 	void *mqd, *stack;
 	u32 unused;
 	int ret;
@@ -128,10 +125,9 @@ static int kfd_criu_dump_queue(struct criu_dump *dump, const struct kfd_process_
 	if (why)
 		return criu_refuse_state(dump->call, "%s (GPU %u, queue %u)", why,
 					 pdd->user_gpu_id, q->properties.queue_id);
-	layout = kfd_criu_queue_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
-	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
-	if (kfd_criu_queue_needs_cus(q, layout))
+	record.mqd_size = kfd_criu_mqd_size(mqds.layout) * mqds.num;
+	if (kfd_criu_queue_needs_cus(q, &mqds))
 		kfd_criu_active_cus(pdd->dev, &record.active_cus);
 	ret = pqm_get_queue_checkpoint_info(&dump->p->pqm, record.queue_id, &unused,
 					    &record.mqd_stack_size);
@@ -148,10 +144,10 @@ static int kfd_criu_dump_queue(struct criu_dump *dump, const struct kfd_process_
 	if (ret)
 		return criu_refuse(dump->call, ret, "queue %u: cannot read its MQD: %d",
 				   record.queue_id, ret);
-	kfd_criu_mqd_strip(layout, mqd, num_mqds);
+	kfd_criu_mqd_strip(mqds.layout, mqd, mqds.num);
 	if (record.mqd_stack_size)
-		kfd_criu_mqd_strip_stacks(layout, mqd, stack, num_mqds,
-					  record.mqd_stack_size / num_mqds);
+		kfd_criu_mqd_strip_stacks(mqds.layout, mqd, stack, mqds.num,
+					  record.mqd_stack_size / mqds.num);
 	return 0;
 }
 
@@ -173,11 +169,9 @@ static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct qu
 			      void *scratch)
 {
 	const struct kfd_criu_queue_record *record = &queue->record;
-	const enum kfd_queue_type type = q->properties.type;
-	const u32 num = kfd_criu_num_mqds(q->device, type);
-	const struct kfd_criu_mqd_layout *layout = kfd_criu_queue_layout(q->device, type);
-	struct mqd_manager *mm = kfd_criu_mqd_mgr(q->device, type);
+	const struct kfd_criu_mqds mqds = kfd_criu_mqds_of(q->device, q->properties.type);
 	struct device_queue_manager *dqm = q->device->dqm;
+	struct mqd_manager *mm = mqds.mm;
 
 	dqm_lock(dqm);
 	mm->init_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties);
@@ -187,9 +181,9 @@ static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct qu
 	/* restore_mqd() sets only a part of the doorbell fields. */
 	mm->update_mqd(mm, q->mqd, &q->properties, NULL);
 	/* At last: update_mqd() sets a word that also contains the place in an IB. */
-	for (u32 i = 0; i < num; i++)
-		kfd_criu_mqd_merge(layout, q->mqd + i * mm->mqd_stride(mm, &q->properties),
-				   queue->mqd + i * (record->mqd_size / num), 1);
+	for (u32 i = 0; i < mqds.num; i++)
+		kfd_criu_mqd_merge(mqds.layout, q->mqd + i * mm->mqd_stride(mm, &q->properties),
+				   queue->mqd + i * (record->mqd_size / mqds.num), 1);
 	amdgpu_device_flush_hdp(q->device->adev, NULL);
 	dqm_unlock(dqm);
 }

@@ -5,37 +5,27 @@
 #include "kfd_mqd_manager.h"
 #include "kfd_topology.h"
 
-u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
+struct kfd_criu_mqds kfd_criu_mqds_of(struct kfd_node *node, enum kfd_queue_type type)
 {
-	return type == KFD_QUEUE_TYPE_COMPUTE ? NUM_XCC(node->xcc_mask) : 1;
+	const bool cp = type == KFD_QUEUE_TYPE_COMPUTE;
+	struct kfd_criu_mqds mqds = {
+		.mm = node->dqm->mqd_mgrs[cp ? KFD_MQD_TYPE_CP : KFD_MQD_TYPE_SDMA],
+		.layout = kfd_criu_mqd_layout(KFD_GC_VERSION(node), !cp),
+		.num = cp ? NUM_XCC(node->xcc_mask) : 1,
+	};
+
+	if (mqds.layout && (kfd_criu_mqd_size(mqds.layout) != mqds.mm->mqd_size ||
+			    !mqds.mm->checkpoint_mqd || !mqds.mm->restore_mqd))
+		mqds.layout = NULL;
+	return mqds;
 }
 
 /* True if checkpoint_mqd() and restore_mqd() process all MQDs: see restore_mqd_v12_1(). */
-bool kfd_criu_handles_mqds(const struct kfd_node *node, enum kfd_queue_type type)
+bool kfd_criu_handles_mqds(const struct kfd_node *node, const struct kfd_criu_mqds *mqds)
 {
 	const u32 max = KFD_GC_VERSION(node) < IP_VERSION(12, 1, 0) ? KFD_CRIU_XCCS_MAX : 1;
 
-	return kfd_criu_num_mqds(node, type) <= max;
-}
-
-struct mqd_manager *kfd_criu_mqd_mgr(const struct kfd_node *node, enum kfd_queue_type type)
-{
-	return node->dqm->mqd_mgrs[type == KFD_QUEUE_TYPE_COMPUTE ? KFD_MQD_TYPE_CP :
-								    KFD_MQD_TYPE_SDMA];
-}
-
-/* Returns the layout of the MQDs of a queue, or NULL if this kernel does not save and load them. */
-const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
-							enum kfd_queue_type type)
-{
-	const struct kfd_criu_mqd_layout *layout =
-		kfd_criu_mqd_layout(KFD_GC_VERSION(node), type != KFD_QUEUE_TYPE_COMPUTE);
-	const struct mqd_manager *mm = kfd_criu_mqd_mgr(node, type);
-
-	if (!layout || kfd_criu_mqd_size(layout) != mm->mqd_size || !mm->checkpoint_mqd ||
-	    !mm->restore_mqd)
-		return NULL;
-	return layout;
+	return mqds->num <= max;
 }
 
 /*
@@ -107,10 +97,9 @@ const char *kfd_criu_queue_fault(struct criu_plan *plan, void *entry)
 	const struct kfd_criu_queue_record *record = entry;
 	struct kfd_criu_plan_queue *queue = entry;
 	const bool no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
-	const struct kfd_criu_mqd_layout *layout;
 	struct queue_properties properties;
+	struct kfd_criu_mqds mqds;
 	struct kfd_node *node;
-	u32 num_mqds;
 
 	queue->device = kfd_criu_plan_device(plan, record->gpu_id);
 	if (!queue->device || !(queue->device->record.flags & KFD_CRIU_DEVICE_DOORBELLS))
@@ -127,24 +116,23 @@ const char *kfd_criu_queue_fault(struct criu_plan *plan, void *entry)
 	if (record->type > KFD_IOC_QUEUE_TYPE_SDMA_XGMI ||
 	    kfd_criu_queue_properties(record, &properties))
 		return "properties that AMDKFD_IOC_CREATE_QUEUE refuses";
-	layout = kfd_criu_queue_layout(node, properties.type);
-	num_mqds = kfd_criu_num_mqds(node, properties.type);
-	if (!layout)
+	mqds = kfd_criu_mqds_of(node, properties.type);
+	if (!mqds.layout)
 		return NULL; /* the check refuses any queue */
-	if (record->mqd_size != num_mqds * kfd_criu_mqd_size(layout))
+	if (record->mqd_size != mqds.num * kfd_criu_mqd_size(mqds.layout))
 		return "MQD size";
 	if (properties.type == KFD_QUEUE_TYPE_COMPUTE) {
 		if (record->ctl_stack_size != queue->device->record.ctl_stack_size ||
 		    record->mqd_stack_size !=
-		    num_mqds * kfd_criu_mqd_stack_size(layout, record->ctl_stack_size) ||
-		    kfd_criu_mqd_check_bounds(layout, queue->mqd, num_mqds,
+		    mqds.num * kfd_criu_mqd_stack_size(mqds.layout, record->ctl_stack_size) ||
+		    kfd_criu_mqd_check_bounds(mqds.layout, queue->mqd, mqds.num,
 					      record->ctl_stack_size, record->ctx_size))
 			return "control stack";
 		if (properties.cwsr_in_svm &&
 		    !criu_ranges_find(plan->svm_areas, plan->num_svm_areas, record->ctx_addr,
 				      kfd_criu_ctx_total(queue->device->pdd, record->ctx_size)))
 			return "its wave-save area is in no SVM range";
-		if (kfd_criu_mqd_check_xccs(layout, queue->mqd, num_mqds,
+		if (kfd_criu_mqd_check_xccs(mqds.layout, queue->mqd, mqds.num,
 					    record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL))
 			return "logical ids of XCCs";
 	} else if (record->mqd_stack_size ||
@@ -245,17 +233,16 @@ static int kfd_criu_check_sdma_here(struct criu_plan *plan,
 /* Saved waves need their layout and room in their shader engine, CU masks the CUs of each array. */
 static int kfd_criu_check_compute_here(struct criu_plan *plan,
 				       const struct kfd_criu_plan_queue *queue,
-				       struct kfd_node *node)
+				       const struct kfd_criu_mqds *mqds)
 {
 	const struct kfd_criu_queue_record *record = &queue->record;
+	const struct kfd_criu_mqd_layout *words = mqds->layout;
 	const u64 layout = queue->device->record.wave_layout;
-	const struct kfd_criu_mqd_layout *words =
-		kfd_criu_queue_layout(node, KFD_QUEUE_TYPE_COMPUTE);
-	const u32 num = kfd_criu_num_mqds(node, KFD_QUEUE_TYPE_COMPUTE);
+	const u32 num = mqds->num;
 	const bool has_cus = memchr_inv(&record->active_cus, 0, sizeof(record->active_cus));
 	struct kfd_criu_cus cus;
 
-	kfd_criu_active_cus(node, &cus);
+	kfd_criu_active_cus(queue->device->pdd->dev, &cus);
 	for (u32 i = 0; i < num; i++) {
 		const void *mqd = queue->mqd + i * (record->mqd_size / num);
 		const void *stack = queue->stack + i * (record->mqd_stack_size / num);
@@ -287,12 +274,13 @@ int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
 	enum kfd_queue_type type = record->type == KFD_IOC_QUEUE_TYPE_COMPUTE ||
 				   record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL ?
 				   KFD_QUEUE_TYPE_COMPUTE : KFD_QUEUE_TYPE_SDMA;
+	const struct kfd_criu_mqds mqds = kfd_criu_mqds_of(node, type);
 	int ret;
 
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
 			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
-	if (!kfd_criu_handles_mqds(node, type) || !kfd_criu_queue_layout(node, type))
+	if (!kfd_criu_handles_mqds(node, &mqds) || !mqds.layout)
 		return criu_refuse(plan->call, -EOPNOTSUPP,
 				   "this kernel restores no such queue of GPU %u", node->id);
 	/* Without it, MQDs have no room for control stacks, and the GPU ignores saved waves. */
@@ -301,12 +289,11 @@ int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
 				   "GPU %u has no compute wave save/restore", node->id);
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
 		return criu_refuse(plan->call, -ENODEV, "GPU %u has no GWS", node->id);
-	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_compute_here(plan, queue, node) :
+	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_compute_here(plan, queue, &mqds) :
 					       kfd_criu_check_sdma_here(plan, record, node);
 	if (ret)
 		return ret;
-	ret = kfd_criu_mqd_check(kfd_criu_queue_layout(node, type), queue->mqd,
-				 kfd_criu_num_mqds(node, type));
+	ret = kfd_criu_mqd_check(mqds.layout, queue->mqd, mqds.num);
 	if (ret)
 		criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself");
 	return ret;

@@ -63,8 +63,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 		ret = amdgpu_criu_output_write(&dump, &state);
 		args->blob_size = state.blob_size;
 	}
-	if (!ret)
-		ret = amdgpu_criu_output_put(&dump, &state);
+	ret = ret ?: amdgpu_criu_output_put(&dump, &state);
 	amdgpu_criu_output_free(&dump);
 	amdgpu_criu_drop_objects(&dump);
 	dma_buf_put(dmabuf);

@@ -180,9 +180,8 @@ int amdgpu_criu_attach_userptrs(struct criu_dump *dump)
 		flags = amdgpu_ttm_tt_get_userflags(bo->tbo.ttm);
 		amdgpu_ttm_tt_get_userptr(&bo->tbo, &addr);
 		amdgpu_ttm_tt_set_usertask(bo->tbo.ttm, dump->task);
-		ret = amdgpu_criu_fault_in(dump->mm, addr, amdgpu_bo_size(bo), true);
-		if (!ret)
-			ret = amdgpu_hmm_register_mm(bo, dump->mm, addr);
+		ret = amdgpu_criu_fault_in(dump->mm, addr, amdgpu_bo_size(bo), true) ?:
+		      amdgpu_hmm_register_mm(bo, dump->mm, addr);
 		if (!ret && flags & AMDGPU_GEM_USERPTR_VALIDATE) {
 			ret = amdgpu_criu_validate_userptr(bo);
 			if (ret)

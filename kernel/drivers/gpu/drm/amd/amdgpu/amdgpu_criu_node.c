@@ -40,15 +40,11 @@ static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1
 /* Checks flags and tables of CHECKPOINT and RESTORE. Returns 0 or -EINVAL. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 {
-	int ret;
-
 	if (state->flags)
 		return -EINVAL;
-	ret = amdgpu_criu_table_check(state->devices, state->num_devices, state->device_stride,
-				      sizeof(struct amdgpu_criu_device));
-	if (ret)
-		return ret;
-	return amdgpu_criu_table_check(state->bos, state->num_bos, state->bo_stride,
+	return amdgpu_criu_table_check(state->devices, state->num_devices, state->device_stride,
+				       sizeof(struct amdgpu_criu_device)) ?:
+	       amdgpu_criu_table_check(state->bos, state->num_bos, state->bo_stride,
 				       sizeof(struct amdgpu_criu_bo));
 }
 
@@ -257,10 +253,7 @@ static int amdgpu_criu_info_locked(struct criu_dump *dump)
 	struct criu_client *client = call->client;
 	int ret = dump->live ? 0 : dump->pause(dump);
 
-	if (!ret)
-		ret = dump->prepare(dump);
-	if (!ret)
-		ret = amdgpu_criu_output_pass(dump);
+	ret = ret ?: dump->prepare(dump) ?: amdgpu_criu_output_pass(dump);
 	if (!ret && dump->live && criu_session_set_live(call->session))
 		ret = criu_refuse(call, -EBADFD, "the session has paused a process");
 	if (!ret && !dump->live)

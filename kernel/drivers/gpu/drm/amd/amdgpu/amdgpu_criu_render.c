@@ -119,15 +119,13 @@ static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
 	struct criu_dump dump = {};
-	int ret = amdgpu_criu_check_render(call);
+	int ret;
 
-	/* Before the gate closes: a refused call must not block other calls. */
-	if (ret)
-		return ret;
 	amdgpu_criu_dump_init(&dump, call);
-	ret = amdgpu_criu_set_process(&dump, amdgpu_criu_process(call, info->pid));
-	if (!ret)
-		ret = amdgpu_criu_info(&dump, info);
+	/* Checked before the gate closes: a refused call must not block other calls. */
+	ret = amdgpu_criu_check_render(call) ?:
+	      amdgpu_criu_set_process(&dump, amdgpu_criu_process(call, info->pid)) ?:
+	      amdgpu_criu_info(&dump, info);
 	amdgpu_criu_dump_fini(&dump);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
@@ -164,13 +162,11 @@ static bool amdgpu_criu_is_fresh(const struct criu_plan *plan)
 static int amdgpu_criu_restore_file(struct criu_call *call, void *args)
 {
 	struct criu_plan plan = {};
-	int ret = amdgpu_criu_check_render(call);
+	int ret;
 
-	if (ret)
-		return ret;
 	amdgpu_criu_plan_init(&plan, call, args);
 	plan.is_fresh = amdgpu_criu_is_fresh;
-	ret = amdgpu_criu_restore(&plan);
+	ret = amdgpu_criu_check_render(call) ?: amdgpu_criu_restore(&plan);
 	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
@@ -185,9 +181,8 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 	if (resume->flags || resume->pad)
 		return -EINVAL;
 	amdgpu_criu_dump_init(&dump, call);
-	ret = amdgpu_criu_set_process(&dump, amdgpu_criu_process(call, resume->pid));
-	if (!ret)
-		ret = mutex_lock_interruptible(client->lock);
+	ret = amdgpu_criu_set_process(&dump, amdgpu_criu_process(call, resume->pid)) ?:
+	      mutex_lock_interruptible(client->lock);
 	if (!ret) {
 		ret = client->restoring ? -EBADFD : criu_session_held(call->session, client);
 		ret = ret ?:
@@ -208,9 +203,8 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 /* A file of a card node could create GEM names for BOs of other processes. */
 static int amdgpu_criu_render_dmabuf(struct criu_call *call, void *args)
 {
-	int ret = amdgpu_criu_check_render(call);
-
-	return ret ? ret : amdgpu_criu_dmabuf_for(call, args, call->client->owner);
+	return amdgpu_criu_check_render(call) ?:
+	       amdgpu_criu_dmabuf_for(call, args, call->client->owner);
 }
 
 static const struct criu_op amdgpu_criu_render_ops[] = {

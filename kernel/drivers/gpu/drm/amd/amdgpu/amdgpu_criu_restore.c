@@ -105,9 +105,7 @@ static int amdgpu_criu_restore_stopped(struct criu_call *call, struct criu_plan 
 	scoped_guard(mutex, lock) {
 		if (!plan->is_fresh(plan))
 			return criu_refuse(call, -EBADFD, "it has been used already");
-		ret = criu_plan_make(call, &plan->blob, plan);
-		if (!ret)
-			ret = criu_plan_apply(call, plan);
+		ret = criu_plan_make(call, &plan->blob, plan) ?: criu_plan_apply(call, plan);
 		if (ret)
 			criu_plan_undo(call, plan);
 	}

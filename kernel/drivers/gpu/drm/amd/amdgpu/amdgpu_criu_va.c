@@ -182,11 +182,9 @@ static int amdgpu_criu_update(struct criu_plan *plan, struct drm_gem_object *gem
 		return ret;
 	bo_va = amdgpu_criu_bo_va(plan, gem);
 	if (bo_va && amdgpu_vm_ready(vm)) {
-		ret = amdgpu_vm_clear_freed(plan->adev, vm, &vm->last_update);
-		if (!ret)
-			ret = amdgpu_vm_bo_update(plan->adev, bo_va, false);
-		if (!ret)
-			ret = amdgpu_vm_update_pdes(plan->adev, vm, false);
+		ret = amdgpu_vm_clear_freed(plan->adev, vm, &vm->last_update) ?:
+		      amdgpu_vm_bo_update(plan->adev, bo_va, false) ?:
+		      amdgpu_vm_update_pdes(plan->adev, vm, false);
 	}
 	drm_exec_fini(&exec);
 	return ret;

@@ -180,9 +180,8 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 		return -E2BIG;
 	if (arg != (uintptr_t)arg)
 		return -EFAULT;
-	ret = copy_struct_from_user(args, call->op->size_now, u64_to_user_ptr(arg), size);
-	if (!ret)
-		ret = criu_get_session(call, args);
+	ret = copy_struct_from_user(args, call->op->size_now, u64_to_user_ptr(arg), size) ?:
+	      criu_get_session(call, args);
 	if (ret)
 		return ret;
 

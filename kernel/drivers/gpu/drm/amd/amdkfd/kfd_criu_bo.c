@@ -151,12 +151,11 @@ static int kfd_criu_dump_bo(struct criu_dump *dump, const struct kfd_process_dev
 					    &record.object_id);
 	if (ret)
 		return ret;
-	mutex_lock(&mem->lock);
-	for (u32 i = 0; i < p->n_pdds; i++)
-		if (p->pdds[i]->drm_priv &&
-		    amdgpu_amdkfd_bo_mapped_to_dev(p->pdds[i]->drm_priv, mem))
-			mapped[record.num_mapped++] = p->pdds[i]->user_gpu_id;
-	mutex_unlock(&mem->lock);
+	scoped_guard(mutex, &mem->lock)
+		for (u32 i = 0; i < p->n_pdds; i++)
+			if (p->pdds[i]->drm_priv &&
+			    amdgpu_amdkfd_bo_mapped_to_dev(p->pdds[i]->drm_priv, mem))
+				mapped[record.num_mapped++] = p->pdds[i]->user_gpu_id;
 	criu_writer_record(&dump->writer, KFD_CRIU_BO, &record);
 	criu_writer_tail_copy(&dump->writer, mapped, record.num_mapped * sizeof(mapped[0]));
 	if (dump->bos)

@@ -262,9 +262,8 @@ static int kfd_criu_check_device(struct criu_plan *plan, void *elem)
 static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 {
 	struct kfd_process_device *pdd = device->pdd;
-	int ret;
+	int ret = kfd_process_device_init_vm(pdd, device->drm_file);
 
-	ret = kfd_process_device_init_vm(pdd, device->drm_file);
 	if (ret)
 		return ret;
 	device->drm_file = NULL;

@@ -294,9 +294,7 @@ int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
 	if (ret)
 		return ret;
 	ret = kfd_criu_mqd_check(mqds.layout, queue->mqd, mqds.num);
-	if (ret)
-		criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself");
-	return ret;
+	return ret ? criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself") : 0;
 }
 
 /* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */

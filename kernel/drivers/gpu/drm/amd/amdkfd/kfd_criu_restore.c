@@ -227,9 +227,7 @@ static int kfd_criu_resume_locked(struct criu_call *call, struct kfd_process *p)
 		return ret;
 	if (p->criu.restoring)
 		return -EBADFD;
-	ret = kfd_criu_svm_resume(p, call);
-	if (!ret)
-		ret = kfd_criu_queues_resume(p, call);
+	ret = kfd_criu_svm_resume(p, call) ?: kfd_criu_queues_resume(p, call);
 	if (!ret && p->kgd_process_info)
 		ret = kfd_criu_attach_userptrs(call, p);
 	if (ret)

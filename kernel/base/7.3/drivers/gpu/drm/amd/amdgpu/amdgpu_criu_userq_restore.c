@@ -86,9 +86,7 @@ static int amdgpu_criu_check_userq(struct criu_plan *plan, void *entry)
 		return criu_refuse(plan->call, -EACCES, "its priority needs CAP_SYS_NICE");
 	ret = kfd_criu_mqd_check(amdgpu_criu_userq_layout(plan->adev, record->ip_type),
 				 userq->words, 1);
-	if (ret)
-		criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself");
-	return ret;
+	return ret ? criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself") : 0;
 }
 
 static struct criu_range amdgpu_criu_doorbell_range(const struct criu_kind *kind, const void *entry)

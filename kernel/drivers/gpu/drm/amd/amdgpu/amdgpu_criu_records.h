@@ -4,9 +4,8 @@
  * that the process passed to ioctls, and state that no ioctl can set. They never contain a
  * kernel address or a structure of the driver.
  *
- * Blobs are stored for years: the meaning of a field never changes, new fields are added
- * at the end only, and zero in a new field means "as before". See criu_blob.h for the
- * rules.
+ * Blobs are stored for years: the meaning of a field never changes, new fields are added at the end
+ * only, and zero in a new field means "as before". See criu_blob.h for the rules.
  */
 #ifndef _AMDGPU_CRIU_RECORDS_H_
 #define _AMDGPU_CRIU_RECORDS_H_

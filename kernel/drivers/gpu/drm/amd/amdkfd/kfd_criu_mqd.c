@@ -2,10 +2,9 @@
 /*
  * Words of a memory queue descriptor that a blob contains.
  *
- * An MQD selects the privilege, the address space and the kernel buffers of a queue.
- * A blob may be damaged or forged even if the caller of RESTORE is privileged. So
- * RESTORE never uses a saved MQD as a whole. It creates the queue with a new MQD, then
- * copies single words to it:
+ * An MQD selects the privilege, the address space and the kernel buffers of a queue. A blob may be
+ * damaged or forged even if the caller of RESTORE is privileged. So RESTORE never uses a saved MQD
+ * as a whole. It creates the queue with a new MQD, then copies single words to it:
  *
  *   owned   The driver sets them from the properties of the queue, or the firmware
  *           sets them when it maps the queue. Neither saved nor copied.

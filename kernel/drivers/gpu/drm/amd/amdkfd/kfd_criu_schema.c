@@ -3,9 +3,8 @@
  * The record types of a KFD process, and their versions. This file uses no type of the
  * driver: host tests read golden blobs with this table.
  *
- * To change a record, see "How the interface may grow" in criu.rst. A type with a second
- * version needs an array of struct criu_record_older here, and its row uses
- * CRIU_RECORD_VERSIONS().
+ * To change a record, see "How the interface may grow" in criu.rst. A type with a second version
+ * needs an array of struct criu_record_older here, and its row uses CRIU_RECORD_VERSIONS().
  */
 #include <asm/page.h>
 

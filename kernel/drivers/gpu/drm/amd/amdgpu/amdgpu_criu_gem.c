@@ -13,8 +13,6 @@
 
 #include "amdgpu_criu_render.h"
 
-#define AMDGPU_CRIU_NO_OFFSET (~0ULL)
-
 /* Adds a BO, unless it is there. */
 int amdgpu_criu_add_object(struct criu_dump *dump, struct drm_gem_object *gem, u32 handle)
 {

@@ -107,11 +107,6 @@ static int amdgpu_criu_check_object(struct criu_plan *plan, void *entry)
 	return 0;
 }
 
-static int amdgpu_criu_check_objects(struct criu_plan *plan)
-{
-	return amdgpu_criu_bos_check(plan, plan->num_objects);
-}
-
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *plan, u64 object_id)
 {
 	const struct criu_range *id =
@@ -357,7 +352,7 @@ const struct criu_kind amdgpu_criu_objects = {
 	.dump = amdgpu_criu_dump_objects,
 	.fault = amdgpu_criu_object_fault,
 	.check = amdgpu_criu_check_object,
-	.check_all = amdgpu_criu_check_objects,
+	.check_all = amdgpu_criu_bos_check,
 	.apply = amdgpu_criu_object_get,
 	.undo = amdgpu_criu_object_put,
 };

@@ -17,6 +17,9 @@ struct file;
 struct mm_struct;
 struct vm_area_struct;
 
+/* mmap_offset of a BO that cannot be mapped */
+#define AMDGPU_CRIU_NO_OFFSET (~0ULL)
+
 /* Maximum number of record types that a caller may list for another kernel. */
 #define AMDGPU_CRIU_TARGETS_MAX 1024
 
@@ -114,7 +117,7 @@ int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state);
 void amdgpu_criu_output_free(struct criu_dump *dump);
 int amdgpu_criu_input_read(struct criu_plan *plan);
 void amdgpu_criu_input_free(const struct criu_plan *plan);
-int amdgpu_criu_bos_check(const struct criu_plan *plan, u32 num);
+int amdgpu_criu_bos_check(struct criu_plan *plan);
 int amdgpu_criu_bos_put(const struct criu_plan *plan);
 int amdgpu_criu_restore(struct criu_plan *plan);
 int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all);

@@ -53,8 +53,7 @@ struct amdgpu_criu_paused_object {
 
 /* A search for objects that are shared with other clients */
 struct amdgpu_criu_sharing {
-	const struct criu_call *call;
-	struct criu_session *session; /* session of kind CHECKPOINT */
+	const struct criu_call *call; /* its session is of kind CHECKPOINT */
 	/* Its clients are visited, and their objects added. Then others are, which mark them. */
 	bool paused;
 	struct xarray objects; /* struct amdgpu_criu_paused_object by the address of the object */

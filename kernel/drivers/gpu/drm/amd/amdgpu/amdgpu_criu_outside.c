@@ -40,7 +40,7 @@ static int amdgpu_criu_visit_files(struct amdgpu_criu_sharing *sharing, struct d
 	guard(mutex)(&dev->filelist_mutex);
 	list_for_each_entry(file, &dev->filelist, lhead) {
 		struct amdgpu_fpriv *fpriv = file->driver_priv;
-		const bool paused = !criu_session_held(sharing->session, &fpriv->criu);
+		const bool paused = !criu_session_held(sharing->call->session, &fpriv->criu);
 
 		if (paused != sharing->paused)
 			continue;
@@ -86,9 +86,7 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 	const struct drm_file *file = call->client->owner;
 	const struct device_driver *driver = drm_to_adev(file->minor->dev)->pdev->dev.driver;
 	const struct amdgpu_criu_paused_object none = {}, *first;
-	struct amdgpu_criu_sharing sharing = {
-		.call = call, .session = call->session, .paused = true,
-	};
+	struct amdgpu_criu_sharing sharing = { .call = call, .paused = true };
 	struct amdgpu_criu_paused_object *object;
 	struct amdgpu_criu_outside *args = data;
 	unsigned long index;

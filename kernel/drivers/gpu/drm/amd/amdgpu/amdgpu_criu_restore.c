@@ -56,8 +56,10 @@ int amdgpu_criu_input_read(struct criu_plan *plan)
 }
 
 /* Compares the caller's BO table with the BOs of a plan. Returns 0 or -EBADMSG. */
-int amdgpu_criu_bos_check(const struct criu_plan *plan, u32 num)
+int amdgpu_criu_bos_check(struct criu_plan *plan)
 {
+	/* Of /dev/kfd or of a render node */
+	const u32 num = plan->num_bos ?: plan->num_objects;
 	struct amdgpu_criu_bo expected;
 
 	if (plan->state->num_bos != num)

@@ -273,7 +273,7 @@ static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kf
 	int handle, ret = 0;
 
 	/* A paused process stays in its session while no other operation runs. */
-	if (sharing->paused && criu_session_held(sharing->session, &p->criu))
+	if (sharing->paused && criu_session_held(sharing->call->session, &p->criu))
 		return 0;
 	/* A process that waits for a file system in user space may hold its lock forever. */
 	while (!mutex_trylock(&p->mutex)) {
@@ -282,7 +282,7 @@ static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kf
 					   "process %d waits for memory in an ioctl of KFD", pid);
 		schedule_timeout_killable(1);
 	}
-	if (sharing->paused != !criu_session_held(sharing->session, &p->criu))
+	if (sharing->paused != !criu_session_held(sharing->call->session, &p->criu))
 		goto out_unlock;
 	for (u32 i = 0; i < p->n_pdds; i++)
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle)

@@ -10,8 +10,6 @@
  */
 #include "kfd_criu.h"
 
-#define KFD_CRIU_NO_OFFSET (~0ULL)
-
 /* Each BO is of exactly one kind, and has any number of attributes. */
 #define KFD_CRIU_BO_KINDS (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT | \
 			   KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | \
@@ -66,7 +64,7 @@ u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
 		return KFD_MMAP_TYPE_MMIO | KFD_MMAP_GPU_ID(gpu_id);
 	if (kfd_criu_has_contents(alloc_flags))
 		return amdgpu_bo_mmap_offset(mem->bo);
-	return KFD_CRIU_NO_OFFSET;
+	return AMDGPU_CRIU_NO_OFFSET;
 }
 
 static void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry)
@@ -313,5 +311,5 @@ int kfd_criu_check_bos(struct criu_plan *plan)
 
 	for (u32 i = 0; !ret && i < plan->num_devices; i++)
 		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id);
-	return ret ? ret : amdgpu_criu_bos_check(plan, plan->num_bos);
+	return ret ? ret : amdgpu_criu_bos_check(plan);
 }

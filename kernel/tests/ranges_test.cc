@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "criu_ranges.h"
+#include "criu_blob.h"
 }
 
 namespace {

@@ -11,7 +11,6 @@
 
 extern "C" {
 #include "criu_blob.h"
-#include "criu_ranges.h"
 }
 
 namespace sample {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "criu_ranges.h"
+#include "criu_blob.h"
 
 static uint64_t blocks;
 

@@ -12,7 +12,6 @@
 #include "amdgpu_criu_object.h"
 #include "amdgpu_criu_records.h"
 #include "criu_plan.h"
-#include "criu_ranges.h"
 
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle);

@@ -256,4 +256,17 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t size);
 const void *criu_record_tail(struct criu_record *record, __u64 size);
 
+/* Checks between records: references, duplicates, overlaps. */
+
+/* Part of an address space; or an id, whose size is 1 */
+struct criu_range {
+	__u64 start; /* first byte */
+	__u64 size; /* bytes, not 0 */
+	__u32 index; /* index of the caller */
+};
+
+int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit);
+const struct criu_range *criu_ranges_find(const struct criu_range *ranges, __u32 num, __u64 start,
+					  __u64 size);
+
 #endif /* _CRIU_BLOB_H_ */

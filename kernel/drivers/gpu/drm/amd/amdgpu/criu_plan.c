@@ -7,7 +7,6 @@
 #include "criu_blob.h"
 #include "criu_ioctl.h"
 #include "criu_plan.h"
-#include "criu_ranges.h"
 
 static u32 criu_num_entries(const struct criu_kind *kind, const struct criu_plan *plan)
 {

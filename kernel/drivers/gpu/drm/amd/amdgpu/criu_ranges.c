@@ -3,7 +3,7 @@
 #include <linux/overflow.h>
 #include <linux/sort.h>
 
-#include "criu_ranges.h"
+#include "criu_blob.h"
 
 /* struct criu_range begins with the number that it is sorted by. */
 static int criu_cmp(const void *a, const void *b)

@@ -9,7 +9,6 @@
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_object.h"
 #include "criu_plan.h"
-#include "criu_ranges.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
 

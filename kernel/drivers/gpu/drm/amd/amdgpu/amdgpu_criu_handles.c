@@ -12,7 +12,6 @@
  * or close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
  * numbers can be requested.
  */
-#include <linux/dma-buf.h>
 #include <linux/sched/signal.h>
 #include <linux/sort.h>
 #include <drm/drm_prime.h>
@@ -170,17 +169,14 @@ err_put:
 int amdgpu_criu_object_handle(struct criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle)
 {
-	struct dma_buf *dmabuf;
-	int ret;
+	struct dma_buf *dmabuf __free(criu_dma_buf) = NULL;
 
 	if (object->bound && !(object->record.flags & AMDGPU_CRIU_OBJECT_EXPORTED))
 		return drm_gem_handle_create(plan->file, object->gem, handle);
 	dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id, false);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
-	ret = amdgpu_criu_object_import(plan, object, dmabuf, handle);
-	dma_buf_put(dmabuf);
-	return ret;
+	return amdgpu_criu_object_import(plan, object, dmabuf, handle);
 }
 
 static int amdgpu_criu_apply_handle(struct criu_plan *plan, void *entry)

@@ -15,7 +15,6 @@
 #include <drm/drm_drv.h>
 #include <drm/drm_prime.h>
 #include <drm/ttm/ttm_bo.h>
-#include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 #include <uapi/linux/kfd_ioctl.h>
 
@@ -133,16 +132,13 @@ static int amdgpu_criu_import_copy(struct drm_device *dev, struct drm_file *file
  */
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle)
 {
-	struct dma_buf *dmabuf = dma_buf_get(fd);
-	int ret;
+	struct dma_buf *dmabuf __free(criu_dma_buf) = dma_buf_get(fd);
 
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
-	ret = amdgpu_criu_is_copy(dmabuf) ?
-	      amdgpu_criu_import_copy(dev, file, dmabuf->priv, handle) :
-	      drm_gem_prime_fd_to_handle(dev, file, fd, handle);
-	dma_buf_put(dmabuf);
-	return ret;
+	return amdgpu_criu_is_copy(dmabuf) ?
+	       amdgpu_criu_import_copy(dev, file, dmabuf->priv, handle) :
+	       drm_gem_prime_fd_to_handle(dev, file, fd, handle);
 }
 
 /* A session may outlive the files of an unbound device, so it holds the device as well. */
@@ -261,19 +257,16 @@ bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 /* Like amdgpu_criu_dmabuf_has_importer(); false if the BO has no dma-buf. */
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 {
-	struct dma_buf *dmabuf = amdgpu_criu_object_dmabuf(gem);
-	bool found = dmabuf && amdgpu_criu_dmabuf_has_importer(dmabuf);
+	struct dma_buf *dmabuf __free(criu_dma_buf) = amdgpu_criu_object_dmabuf(gem);
 
-	if (dmabuf)
-		dma_buf_put(dmabuf);
-	return found;
+	return dmabuf && amdgpu_criu_dmabuf_has_importer(dmabuf);
 }
 
 /* Gets the id of a BO in a checkpoint. Returns what criu_session_object_id() returns. */
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id)
 {
+	struct dma_buf *dmabuf __free(criu_dma_buf) = NULL;
 	struct drm_gem_object *owner = amdgpu_criu_owner_object(gem);
-	struct dma_buf *dmabuf;
 	int ret;
 
 	if (!owner)
@@ -282,10 +275,8 @@ int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *g
 	if (ret)
 		return ret;
 	dmabuf = amdgpu_criu_object_dmabuf(gem);
-	if (dmabuf) {
+	if (dmabuf)
 		criu_session_exported(session, *id, dmabuf);
-		dma_buf_put(dmabuf);
-	}
 	return 0;
 }
 

@@ -3,6 +3,9 @@
 #ifndef _AMDGPU_CRIU_OBJECT_H_
 #define _AMDGPU_CRIU_OBJECT_H_
 
+#include <linux/cleanup.h>
+#include <linux/dma-buf.h>
+#include <linux/err.h>
 #include <linux/types.h>
 #include <linux/xarray.h>
 
@@ -12,10 +15,11 @@ struct amdgpu_bo;
 struct amdgpu_criu_evict;
 struct amdgpu_fpriv;
 struct criu_call;
-struct dma_buf;
 struct drm_device;
 struct drm_file;
 struct drm_gem_object;
+
+DEFINE_FREE(criu_dma_buf, struct dma_buf *, IS_ERR_OR_NULL(_T) ? (void)0 : dma_buf_put(_T))
 
 /* Operations of a BO in a session, a &struct drm_gem_object, for any node. */
 extern const struct criu_object_ops amdgpu_criu_bo_ops;

@@ -160,7 +160,7 @@ static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *r
 	return 0;
 }
 
-/* Follows the code path of DRM_IOCTL_SYNCOBJ_CREATE. */
+/* Follows the code path of DRM_IOCTL_SYNCOBJ_CREATE. The caller has an open claim. */
 static int amdgpu_criu_create_syncobj(struct criu_plan *plan,
 				      struct amdgpu_criu_plan_syncobj *plan_syncobj,
 				      struct drm_syncobj **syncobj)
@@ -168,14 +168,15 @@ static int amdgpu_criu_create_syncobj(struct criu_plan *plan,
 	const struct amdgpu_criu_syncobj_record *record = &plan_syncobj->record;
 	int ret = drm_syncobj_create(syncobj, 0, NULL);
 
-	if (ret)
-		return ret;
-	ret = amdgpu_criu_signal_syncobj(record, *syncobj);
-	if (!ret)
-		ret = criu_session_bind(plan->call->session, record->object_id, *syncobj);
+	if (!ret) {
+		ret = amdgpu_criu_signal_syncobj(record, *syncobj) ?:
+		      criu_session_bind(plan->call->session, record->object_id, *syncobj);
+		if (ret)
+			drm_syncobj_put(*syncobj);
+	}
 	plan_syncobj->bound = !ret;
 	if (ret)
-		drm_syncobj_put(*syncobj);
+		criu_session_forget(plan->call->session, record->object_id);
 	return ret;
 }
 
@@ -194,10 +195,8 @@ static int amdgpu_criu_apply_syncobj(struct criu_plan *plan, void *entry)
 	syncobj = object;
 	if (!syncobj) {
 		ret = amdgpu_criu_create_syncobj(plan, plan_syncobj, &syncobj);
-		if (ret) {
-			criu_session_forget(plan->call->session, record->object_id);
+		if (ret)
 			return ret;
-		}
 	}
 	/* The handle takes over the reference. */
 	ret = xa_alloc(&plan->file->syncobj_xa, &handle, syncobj, XA_LIMIT(handle, handle),

@@ -4,8 +4,6 @@
  * BO that another file or EXPORTED has restored, and turns it into an allocation if the
  * process had allocated it.
  */
-#include <linux/dma-buf.h>
-
 #include "kfd_criu.h"
 
 static bool kfd_criu_is_import(const struct kfd_criu_plan_bo *bo)
@@ -61,8 +59,8 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 static int kfd_criu_take_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo,
 			    struct drm_gem_object *gem)
 {
+	struct dma_buf *dmabuf __free(criu_dma_buf) = NULL;
 	struct kfd_process_device *pdd = bo->device->pdd;
-	struct dma_buf *dmabuf;
 	int ret = kfd_criu_object_fits(plan, bo, gem);
 
 	if (ret)
@@ -72,10 +70,7 @@ static int kfd_criu_take_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo,
 		return PTR_ERR(dmabuf);
 	ret = amdgpu_amdkfd_gpuvm_import_dmabuf(pdd->dev->adev, dmabuf, bo->record.va,
 						pdd->drm_priv, &bo->mem, NULL, NULL);
-	dma_buf_put(dmabuf);
-	if (ret || kfd_criu_is_import(bo))
-		return ret;
-	return kfd_criu_own_bo(bo);
+	return ret || kfd_criu_is_import(bo) ? ret : kfd_criu_own_bo(bo);
 }
 
 static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)

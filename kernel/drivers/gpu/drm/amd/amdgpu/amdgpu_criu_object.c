@@ -228,7 +228,7 @@ struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem)
 }
 
 /* Gets the existing dma-buf of a BO. Returns the dma-buf with a reference, or NULL. */
-struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
+static struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf;
 

@@ -25,7 +25,6 @@ DEFINE_FREE(criu_dma_buf, struct dma_buf *, IS_ERR_OR_NULL(_T) ? (void)0 : dma_b
 extern const struct criu_object_ops amdgpu_criu_bo_ops;
 
 struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem);
-struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem);
 bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf);
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem);
 const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size);

@@ -10,7 +10,6 @@
 
 #include "criu_session.h"
 
-struct criu_blob;
 struct criu_blob_fault;
 struct criu_blob_schema;
 struct criu_kind;

@@ -98,7 +98,7 @@ static int amdgpu_criu_apply_exported(struct criu_plan *plan, struct amdgpu_criu
 
 	if (ret)
 		return ret;
-	object->new_mmap_offset = amdgpu_criu_object_offset(object->gem);
+	plan->bo_table->new_mmap_offset = amdgpu_criu_object_offset(object->gem);
 	ret = amdgpu_criu_bos_put(plan);
 	if (ret)
 		goto out_put;

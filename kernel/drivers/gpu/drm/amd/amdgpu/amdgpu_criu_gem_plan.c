@@ -118,10 +118,7 @@ struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *
 static void amdgpu_criu_plan_entry(const struct criu_plan *plan, u32 index,
 				   struct amdgpu_criu_bo *entry)
 {
-	const struct amdgpu_criu_plan_object *object = &plan->objects[index];
-
-	amdgpu_criu_object_entry(&object->record, entry);
-	entry->new_mmap_offset = object->new_mmap_offset;
+	amdgpu_criu_object_entry(&plan->objects[index].record, entry);
 }
 
 /* @state: arguments of the call. */

@@ -207,7 +207,7 @@ static int amdgpu_criu_end_handles(struct criu_plan *plan, int ret)
 	}
 	for (u32 i = 0; !ret && i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
-			plan->objects[i].new_mmap_offset =
+			plan->bo_table[i].new_mmap_offset =
 				amdgpu_criu_object_offset(plan->objects[i].gem);
 	return ret;
 }

@@ -61,10 +61,10 @@ struct criu_plan {
 	struct criu_call *call;
 	const struct amdgpu_criu_state *state; /* arguments of the call */
 	struct amdgpu_criu_device *device_table; /* state->num_devices entries */
-	struct amdgpu_criu_bo *bo_table; /* state->num_bos entries */
+	struct amdgpu_criu_bo *bo_table; /* state->num_bos entries; gets the new mmap offsets */
 	struct criu_blob blob; /* the plan points into it */
 	bool (*is_fresh)(const struct criu_plan *plan); /* true if the client has no state */
-	/* Fills the entry of the BO table for a BO of the plan, with the new mmap offset */
+	/* Fills the entry that the BO table has for a BO of the plan */
 	void (*entry)(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry);
 
 	/* /dev/kfd, see kfd_criu.h */

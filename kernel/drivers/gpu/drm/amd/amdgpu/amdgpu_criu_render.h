@@ -60,7 +60,6 @@ struct amdgpu_criu_plan_object {
 	bool bound; /* it was created for this plan, and its id is bound in the session */
 	u32 prime_handle; /* its handle in the file's table of imports, or 0 */
 	u32 borrowed_handle; /* temporary handle until the BO lists are created, or 0 */
-	u64 new_mmap_offset; /* new offset for mmap(), for the caller */
 };
 
 /* A GEM handle to be restored */

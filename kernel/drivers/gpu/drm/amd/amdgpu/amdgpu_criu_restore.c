@@ -67,7 +67,7 @@ int amdgpu_criu_bos_check(struct criu_plan *plan)
 				   plan->state->num_bos, num);
 	for (u32 i = 0; i < num; i++) {
 		plan->entry(plan, i, &expected);
-		expected.new_mmap_offset = plan->bo_table[i].new_mmap_offset;
+		plan->bo_table[i].new_mmap_offset = 0;
 		if (memcmp(&plan->bo_table[i], &expected, sizeof(expected)))
 			return criu_refuse(plan->call, -EBADMSG,
 					   "BO %u: table and record do not agree", i);
@@ -79,13 +79,11 @@ int amdgpu_criu_bos_check(struct criu_plan *plan)
 int amdgpu_criu_bos_put(const struct criu_plan *plan)
 {
 	const struct amdgpu_criu_state *state = plan->state;
-	struct amdgpu_criu_bo entry;
 	int ret = 0;
 
-	for (u32 i = 0; !ret && i < state->num_bos; i++) {
-		plan->entry(plan, i, &entry);
-		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &entry, sizeof(entry));
-	}
+	for (u32 i = 0; !ret && i < state->num_bos; i++)
+		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &plan->bo_table[i],
+					    sizeof(plan->bo_table[i]));
 	return ret;
 }
 

@@ -45,7 +45,6 @@ struct kfd_criu_plan_bo {
 	struct kgd_mem *mem; /* the BO, NULL until it is created */
 	bool owned; /* mem was imported, then turned into an allocation */
 	bool bound; /* the BO was created for this plan, and its id is bound in the session */
-	u64 new_mmap_offset; /* for the caller */
 };
 
 /* The event page to restore */

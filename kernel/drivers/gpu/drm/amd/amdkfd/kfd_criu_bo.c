@@ -299,10 +299,7 @@ struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const v
 
 void kfd_criu_plan_entry(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry)
 {
-	const struct kfd_criu_plan_bo *bo = &plan->bos[index];
-
-	kfd_criu_bo_entry(&bo->record, entry);
-	entry->new_mmap_offset = bo->new_mmap_offset;
+	kfd_criu_bo_entry(&plan->bos[index].record, entry);
 }
 
 int kfd_criu_check_bos(struct criu_plan *plan)

@@ -146,7 +146,8 @@ static int kfd_criu_map_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
 
 	if (ret < 0)
 		return ret;
-	bo->new_mmap_offset = kfd_criu_bo_offset(record->alloc_flags, record->gpu_id, bo->mem);
+	plan->bo_table[bo - plan->bos].new_mmap_offset =
+		kfd_criu_bo_offset(record->alloc_flags, record->gpu_id, bo->mem);
 	ret = 0;
 	for (u32 i = 0; !ret && i < record->num_mapped; i++) {
 		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;

@@ -124,20 +124,12 @@ out_put:
 static int amdgpu_criu_restore_exported(struct criu_call *call, struct amdgpu_criu_exported *args)
 {
 	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
-	struct amdgpu_criu_object_record record;
 	struct criu_plan plan = {};
 	int ret;
 
 	amdgpu_criu_plan_init(&plan, call, &state);
-	ret = amdgpu_criu_input_read(&plan);
-	if (!ret) {
-		criu_blob_get(&plan.blob, AMDGPU_CRIU_RECORD_OBJECT, &record, sizeof(record));
-		plan.device = record.device;
-		plan.gpu_id = record.gpu_id;
-		ret = amdgpu_criu_check_exported(&plan);
-	}
-	if (!ret)
-		ret = amdgpu_criu_apply_exported(&plan, args);
+	ret = amdgpu_criu_input_read(&plan) ?: amdgpu_criu_check_exported(&plan) ?:
+	      amdgpu_criu_apply_exported(&plan, args);
 	amdgpu_criu_plan_free(&plan);
 	return ret;
 }

@@ -140,8 +140,6 @@ static int amdgpu_criu_check_file(struct criu_plan *plan, void *entry)
 	if (plan->state->num_devices)
 		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a render node",
 				   plan->state->num_devices);
-	plan->device = was->device;
-	plan->gpu_id = was->gpu_id;
 	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", was->flags);
 	amdgpu_criu_describe_file(plan->adev, plan->fpriv, &now);

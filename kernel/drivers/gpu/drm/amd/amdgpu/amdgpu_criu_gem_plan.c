@@ -62,11 +62,13 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 	return NULL;
 }
 
-/* True if the GPU, or the partition, of the file creates the BO. */
+/* True if the GPU, or the partition, of the file creates the BO, and for EXPORTED. */
 static bool amdgpu_criu_object_is_own(const struct criu_plan *plan,
 				      const struct amdgpu_criu_object_record *record)
 {
-	return record->device == plan->device && record->gpu_id == plan->gpu_id;
+	const struct amdgpu_criu_file_record *file = plan->files;
+
+	return !file || (record->device == file->device && record->gpu_id == file->gpu_id);
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_CREATE, and checks that the fields agree. */

@@ -88,9 +88,7 @@ struct criu_plan {
 	/* File to be restored; its gate is closed and the gate's lock held */
 	struct drm_file *file;
 	struct amdgpu_fpriv *fpriv;
-	u64 device; /* GPU of the file, as in amdgpu_criu_file_record.device ... */
-	u32 gpu_id; /* ... and .gpu_id, which differs between partitions of a GPU */
-	struct amdgpu_criu_file_record *files; /* one */
+	struct amdgpu_criu_file_record *files; /* one; EXPORTED: NULL */
 	struct amdgpu_criu_client_name_record *names; /* one or none */
 	/* BOs, in the order of the blob and of the BO table */
 	struct amdgpu_criu_plan_object *objects;

@@ -296,17 +296,6 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 			older->raise(fixed);
 }
 
-/* Reads the fixed structure of the first record of a type. Returns false if there is none. */
-bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t size)
-{
-	struct criu_record record = {};
-
-	if (!criu_blob_next_of(blob, type, &record))
-		return false;
-	criu_record_get(&record, fixed, size);
-	return true;
-}
-
 /*
  * Returns the next piece of the tail, aligned to 8 bytes. @size: not trusted. NULL: the tail is
  * shorter, or the padding of the piece is not zero.

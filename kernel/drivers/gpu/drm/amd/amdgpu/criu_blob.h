@@ -253,7 +253,6 @@ __u32 criu_blob_count(const struct criu_blob *blob, __u16 type);
 bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record);
 bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record);
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size);
-bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t size);
 const void *criu_record_tail(struct criu_record *record, __u64 size);
 
 /* Checks between records: references, duplicates, overlaps. */

@@ -4,19 +4,6 @@
 
 #include "amdgpu_criu_render.h"
 
-/* Describes the entry as a table of one entry, as in CHECKPOINT and RESTORE. */
-static struct amdgpu_criu_state amdgpu_criu_exported_table(const struct amdgpu_criu_exported *args)
-{
-	return (struct amdgpu_criu_state) {
-		.flags = args->flags,
-		.bos = args->bo,
-		.num_bos = 1,
-		.bo_stride = args->bo_stride,
-		.blob = args->blob,
-		.blob_size = args->blob_size,
-	};
-}
-
 static const struct criu_kind *const amdgpu_criu_exported_kinds[] = { &amdgpu_criu_objects };
 
 /* Blobs of EXPORTED hold a BO and nothing else. */
@@ -44,9 +31,9 @@ static const char *amdgpu_criu_exported_fault(struct dma_buf *dmabuf)
 }
 
 /* Metadata may grow between the two passes, because other users of the BO are not stopped. */
-static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_exported *args)
+static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_exported *args,
+				     struct amdgpu_criu_state *state)
 {
-	struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
 	struct dma_buf *dmabuf = dma_buf_get(args->fd);
 	struct criu_dump dump = { .call = call, .exported = dmabuf };
 	const char *fault;
@@ -60,10 +47,10 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 	ret = fault ? criu_refuse_state(call, "%s", fault) :
 		      amdgpu_criu_add_object(&dump, amdgpu_criu_dmabuf_gem(dmabuf), 0);
 	if (!ret) {
-		ret = amdgpu_criu_output_write(&dump, &state);
-		args->blob_size = state.blob_size;
+		ret = amdgpu_criu_output_write(&dump, state);
+		args->blob_size = state->blob_size;
 	}
-	ret = ret ?: amdgpu_criu_output_put(&dump, &state);
+	ret = ret ?: amdgpu_criu_output_put(&dump, state);
 	amdgpu_criu_output_free(&dump);
 	amdgpu_criu_drop_objects(&dump);
 	dma_buf_put(dmabuf);
@@ -100,48 +87,51 @@ static int amdgpu_criu_apply_exported(struct criu_plan *plan, struct amdgpu_criu
 		return ret;
 	plan->bo_table->new_mmap_offset = amdgpu_criu_object_offset(object->gem);
 	ret = amdgpu_criu_bos_put(plan);
-	if (ret)
-		goto out_put;
-	dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id, false);
-	if (IS_ERR(dmabuf)) {
-		ret = PTR_ERR(dmabuf);
-		goto out_put;
+	if (!ret) {
+		dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id, false);
+		/* A reference to the dma-buf is a reference to its file. */
+		args->fd = IS_ERR(dmabuf) ? PTR_ERR(dmabuf) :
+					    criu_call_new_fd(plan->call, dmabuf->file);
+		ret = min(args->fd, 0);
 	}
-	/* A reference to the dma-buf is a reference to its file. */
-	ret = criu_call_new_fd(plan->call, dmabuf->file);
-	if (ret < 0)
-		goto out_put;
-	args->fd = ret;
 	/* The session owns the BO now, until a file opens a handle. */
-	object->bound = false;
-	ret = 0;
-
-out_put:
+	if (!ret)
+		object->bound = false;
 	amdgpu_criu_object_put(plan, object);
 	return ret;
 }
 
-static int amdgpu_criu_restore_exported(struct criu_call *call, struct amdgpu_criu_exported *args)
+static int amdgpu_criu_restore_exported(struct criu_call *call, struct amdgpu_criu_exported *args,
+					const struct amdgpu_criu_state *state)
 {
-	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
 	struct criu_plan plan = {};
 	int ret;
 
-	amdgpu_criu_plan_init(&plan, call, &state);
+	amdgpu_criu_plan_init(&plan, call, state);
 	ret = amdgpu_criu_input_read(&plan) ?: amdgpu_criu_check_exported(&plan) ?:
 	      amdgpu_criu_apply_exported(&plan, args);
 	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
 
-int amdgpu_criu_exported(struct criu_call *call, void *args)
+int amdgpu_criu_exported(struct criu_call *call, void *data)
 {
-	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
+	struct amdgpu_criu_exported *args = data;
+	/* A table of one entry, as in CHECKPOINT and RESTORE */
+	struct amdgpu_criu_state state = {
+		.flags = args->flags,
+		.bos = args->bo,
+		.num_bos = 1,
+		.bo_stride = args->bo_stride,
+		.blob = args->blob,
+		.blob_size = args->blob_size,
+	};
 	int ret = amdgpu_criu_state_check(&state);
 
 	if (ret)
 		return ret;
 	call->node = &amdgpu_criu_exported_node;
 	return criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT ?
-	       amdgpu_criu_dump_exported(call, args) : amdgpu_criu_restore_exported(call, args);
+	       amdgpu_criu_dump_exported(call, args, &state) :
+	       amdgpu_criu_restore_exported(call, args, &state);
 }

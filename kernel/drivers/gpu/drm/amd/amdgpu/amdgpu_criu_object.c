@@ -332,18 +332,21 @@ int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
 void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *object, pid_t pid)
 {
 	struct amdgpu_criu_paused_object *found = xa_load(&sharing->objects, (unsigned long)object);
+	struct amdgpu_criu_outside *args = sharing->args;
 	bool is_bo;
 
 	if (!found || found->outside)
 		return;
 	found->outside = true;
 	is_bo = found->ops == &amdgpu_criu_bo_ops;
-	if (!sharing->first || (is_bo && !sharing->num_bos)) {
-		sharing->first = found;
-		sharing->pid = pid;
+	if (!args->num_bos && (is_bo || !args->num_syncobjs)) {
+		args->pid = pid;
+		args->paused_pid = found->pid;
+		args->handle = found->handle;
+		args->size = found->size;
 	}
-	sharing->num_bos += is_bo;
-	sharing->num_syncobjs += !is_bo;
+	args->num_bos += is_bo;
+	args->num_syncobjs += !is_bo;
 }
 
 /* Visits a BO of a client. @gem: the client's GEM object of it. */

@@ -13,6 +13,7 @@
 
 struct amdgpu_bo;
 struct amdgpu_criu_evict;
+struct amdgpu_criu_outside;
 struct amdgpu_fpriv;
 struct criu_call;
 struct drm_device;
@@ -60,11 +61,8 @@ struct amdgpu_criu_sharing {
 	/* Its clients are visited, and their objects added. Then others are, which mark them. */
 	bool paused;
 	struct xarray objects; /* struct amdgpu_criu_paused_object by the address of the object */
-	u32 num_bos; /* BOs with outside set */
-	u32 num_syncobjs; /* syncobjs with outside set */
-	/* The first BO with outside set, or else the first syncobj, or NULL */
-	const struct amdgpu_criu_paused_object *first;
-	pid_t pid; /* process that has first and is not paused, 0 if the caller cannot see it */
+	/* What is reported: the first BO with outside set, or else the first syncobj */
+	struct amdgpu_criu_outside *args;
 };
 
 int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,

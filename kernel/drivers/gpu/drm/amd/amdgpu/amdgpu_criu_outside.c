@@ -85,8 +85,7 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 {
 	const struct drm_file *file = call->client->owner;
 	const struct device_driver *driver = drm_to_adev(file->minor->dev)->pdev->dev.driver;
-	const struct amdgpu_criu_paused_object none = {}, *first;
-	struct amdgpu_criu_sharing sharing = { .call = call, .paused = true };
+	struct amdgpu_criu_sharing sharing = { .call = call, .paused = true, .args = data };
 	struct amdgpu_criu_paused_object *object;
 	struct amdgpu_criu_outside *args = data;
 	unsigned long index;
@@ -96,18 +95,12 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 		return -EINVAL;
 	if (!driver)
 		return -ENODEV;
+	*args = (struct amdgpu_criu_outside) { .session_fd = args->session_fd };
 	xa_init(&sharing.objects);
 	ret = amdgpu_criu_visit_clients(&sharing, driver);
 	sharing.paused = false;
 	if (!ret)
 		ret = amdgpu_criu_visit_clients(&sharing, driver);
-	first = sharing.first ?: &none;
-	args->num_bos = sharing.num_bos;
-	args->num_syncobjs = sharing.num_syncobjs;
-	args->pid = sharing.pid;
-	args->paused_pid = first->pid;
-	args->handle = first->handle;
-	args->size = first->size;
 	xa_for_each(&sharing.objects, index, object) {
 		object->ops->put(object->object);
 		kfree(object);

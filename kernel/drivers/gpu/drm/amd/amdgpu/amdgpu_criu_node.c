@@ -48,14 +48,17 @@ int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 				       sizeof(struct amdgpu_criu_bo));
 }
 
-/* Writes an entry of @size bytes, and zeros to the rest of the caller's entry. */
-int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size)
+/* Writes an array of entries of @size bytes, and zeros to the rest of the caller's entries. */
+int amdgpu_criu_table_put(u64 uptr, u32 num, u32 stride, const void *table, size_t size)
 {
-	u8 __user *to = u64_to_user_ptr(uptr + (u64)index * stride);
-	size_t both = min_t(size_t, size, stride);
+	const size_t both = min_t(size_t, size, stride);
 
-	if (copy_to_user(to, entry, both) || clear_user(to + both, stride - both))
-		return -EFAULT;
+	for (; num; num--, uptr += stride, table += size) {
+		u8 __user *to = u64_to_user_ptr(uptr);
+
+		if (copy_to_user(to, table, both) || clear_user(to + both, stride - both))
+			return -EFAULT;
+	}
 	return 0;
 }
 
@@ -116,8 +119,8 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 			.size = schema->records[i].size_now,
 		};
 
-		ret = amdgpu_criu_table_put(args->records, i, args->record_stride, &info,
-					    sizeof(info));
+		ret = amdgpu_criu_table_put(args->records + (u64)i * args->record_stride, 1,
+					    args->record_stride, &info, sizeof(info));
 	}
 	return ret;
 }
@@ -215,17 +218,12 @@ int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *s
 
 int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_criu_state *state)
 {
-	int ret = 0;
-
 	if (copy_to_user(u64_to_user_ptr(state->blob), dump->blob, state->blob_size))
 		return -EFAULT;
-	for (u32 i = 0; !ret && i < dump->info.num_devices; i++)
-		ret = amdgpu_criu_table_put(state->devices, i, state->device_stride,
-					    &dump->devices[i], sizeof(dump->devices[i]));
-	for (u32 i = 0; !ret && i < dump->info.num_bos; i++)
-		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &dump->bos[i],
-					    sizeof(dump->bos[i]));
-	return ret;
+	return amdgpu_criu_table_put(state->devices, dump->info.num_devices, state->device_stride,
+				     dump->devices, sizeof(*dump->devices)) ?:
+	       amdgpu_criu_table_put(state->bos, dump->info.num_bos, state->bo_stride, dump->bos,
+				     sizeof(*dump->bos));
 }
 
 /* Runs CHECKPOINT: both passes under one hold of the lock, into kernel buffers, then the copies. */

@@ -138,7 +138,7 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_
 /* Access to arrays of the caller with their strides. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, void **table);
-int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
+int amdgpu_criu_table_put(u64 uptr, u32 num, u32 stride, const void *table, size_t size);
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 u64 kfd_criu_features(void);

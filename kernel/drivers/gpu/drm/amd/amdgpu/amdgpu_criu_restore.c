@@ -79,12 +79,9 @@ int amdgpu_criu_bos_check(struct criu_plan *plan)
 int amdgpu_criu_bos_put(const struct criu_plan *plan)
 {
 	const struct amdgpu_criu_state *state = plan->state;
-	int ret = 0;
 
-	for (u32 i = 0; !ret && i < state->num_bos; i++)
-		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &plan->bo_table[i],
-					    sizeof(plan->bo_table[i]));
-	return ret;
+	return amdgpu_criu_table_put(state->bos, state->num_bos, state->bo_stride, plan->bo_table,
+				     sizeof(*plan->bo_table));
 }
 
 /*

@@ -60,6 +60,18 @@ template <size_t kBytes, bool kWrites, typename Use>
 void use_lds(Wave& wave, const Row& addresses, uint32_t extra, Use use) {
   std::byte* const lds = wave.group->lds.data();
   const uint64_t size = wave.group->lds.size();
+  if (wave.exec() == wave.lane_mask() && !wave.repeated_lanes()) {
+    // Accesses within the allocation do not stop the wave.
+    uint64_t last = 0;
+    for (unsigned lane = 0; lane < wave.lanes(); ++lane)
+      last = std::max(last, lds_address(addresses.lane[lane], extra));
+    if (last + kBytes <= size) {
+      for (unsigned lane = 0; lane < wave.lanes(); ++lane)
+        use(lane, lds + lds_address(addresses.lane[lane], extra));
+      wave.lanes_left = 0;
+      return;
+    }
+  }
   for_each_active(wave, [&](unsigned lane) {
     const uint64_t at = lds_address(addresses.lane[lane], extra);
     if (at + kBytes <= size) return use(lane, lds + at);

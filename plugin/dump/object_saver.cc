@@ -106,11 +106,11 @@ void ObjectSaver::log_saved(const Batch& batch, const Outcome& outcome) {
   log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
            batch.gpu.describe(), outcome.milliseconds);
   log_info(
-      "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} hashed by the GPU; {} "
-      "submissions, {} KiB of staging memory, files by {}; {}",
+      "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} hashed by the GPU, and {} "
+      "copied to pages of the file; {} submissions, {} KiB of staging memory, files by {}; {}",
       batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
-      counts.hashed_bytes, counts.submissions, outcome.staging.total() >> 10, outcome.io,
-      counts.times.text());
+      counts.hashed_bytes, counts.page_bytes, counts.submissions, outcome.staging.total() >> 10,
+      outcome.io, counts.times.text());
 }
 
 Status ObjectSaver::check_indexes() const {
@@ -214,7 +214,8 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
                             earlier,
                             report,
                             outcome.workers.get(),
-                            env_.options.gpu_hashes};
+                            env_.options.gpu_hashes,
+                            !env_.live};
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 

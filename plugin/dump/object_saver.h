@@ -27,6 +27,7 @@ struct DumpContext {
   Result<int> (*image_directory)();
   // CRIU calls a hook after its own part of a dump: contents can be saved until then.
   bool has_late_hook = false;
+  bool live = false;  // the processes run while their memory is saved
 
   Result<image::Directory> images() const {
     return image::Directory{TRY(image_directory()), options.key};

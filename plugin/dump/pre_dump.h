@@ -11,6 +11,7 @@ class PreDump {
  public:
   explicit PreDump(DumpContext context) : env_(std::move(context)) {
     env_.options.incremental = true;
+    env_.live = true;
   }
   PreDump(const PreDump&) = delete;
   PreDump& operator=(const PreDump&) = delete;

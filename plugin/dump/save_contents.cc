@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "dump/hash_stream.h"
+#include "dump/page_windows.h"
 #include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::dump {
@@ -32,8 +33,12 @@ class Saver {
         chunk_bytes_(static_cast<uint32_t>(
             std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size()))),
         progress_(bytes, std::chrono::seconds(1)) {
-    if (pipeline::is_memory(to.fd()))
-      memory_.emplace(to.fd(), to.end() + bytes, options.write ? 0 : workers_.threads());
+    if (!pipeline::is_memory(to.fd())) return;
+    const unsigned needed = pipeline::MemoryFile::kFewestMappingThreads;
+    const unsigned threads = options.write ? 0 : workers_.threads();
+    memory_.emplace(to.fd(), to.end() + bytes, may_use_pages() ? needed : threads);
+    if (may_use_pages() && memory_->is_mapped())
+      windows_.emplace(engine_, workers_, memory_->bytes());
   }
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
@@ -66,6 +71,7 @@ class Saver {
       part.is_known = hashes && recognise(part, *hashes);
       if (!has_room(part.is_known ? 0 : size)) TRY(launch());
       if (slots_[current_].state != State::kFilling) TRY(empty(current_));
+      if (!hashes || cannot_hash_) windows_.reset();
       append(from, part, offset);
       offset += size;
     }
@@ -88,6 +94,8 @@ class Saver {
     size_t at;  // in the slot
     uint32_t size;
     bool is_known = false;  // by a hash of the GPU, and not copied
+    bool in_pages = false;  // copied to its place in the file
+    bool is_hashed = false;
     // The results of recognise() or of prepare().
     image::Chunk chunk{};
     image::Hash hash{};
@@ -97,6 +105,7 @@ class Saver {
   struct Slot {
     State state = State::kIdle;
     std::vector<std::shared_ptr<gpu::Imported>> from;
+    std::vector<std::shared_ptr<const PageWindows::Window>> windows;
     std::vector<gpu::Piece> pieces;
     std::vector<Part> chunks;
     size_t used = 0;
@@ -110,13 +119,19 @@ class Saver {
     const Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return true;
     if (slot.chunks.size() >= kMaxChunks) return false;
-    // The last piece may grow within its packet, or by one packet.
+    // The last piece may grow within its packet, or by one packet; a chunk in two windows has two
+    // pieces.
     return slot.used + size <= engine_.staging(current_).size() &&
-           slot.packets + gpu::packets_for(size) < gpu::kMaxPackets;
+           slot.packets + gpu::packets_for(size) + 1 < gpu::kMaxPackets;
   }
 
-  // True if the GPU has hashed the chunk, and it is known, so that it need not be copied. What is
-  // copied is hashed again: in a pre-dump, the process may have changed it meanwhile.
+  // What has to be stored must be known before it is copied, because a file has no gaps.
+  bool may_use_pages() const {
+    return gpu_hashes() && options_.compression.encoding == Encoding::kPlain && !to_.cipher();
+  }
+
+  // True if the GPU has hashed the chunk, and it is known, so that it need not be copied. In a
+  // pre-dump, what is copied is hashed again: the process may have changed it meanwhile.
   bool recognise(Part& part, HashStream& hashes) {
     if (cannot_hash_) return false;
     const auto next = hashes.next();
@@ -134,29 +149,65 @@ class Saver {
     }
     const image::Chunk* const earlier =
         options_.earlier ? options_.earlier->find(hash, part.size) : nullptr;
-    if (!earlier) return false;
     part.hash = hash;
-    part.chunk = *earlier;
-    return true;
+    part.is_hashed = options_.paused;
+    if (earlier) part.chunk = *earlier;
+    return earlier != nullptr;
   }
 
   void append(const std::shared_ptr<gpu::Imported>& from, Part& part, uint64_t offset) {
     Slot& slot = slots_[current_];
     slot.state = State::kFilling;
     part.at = slot.used;
-    slot.chunks.push_back(part);
     slot.bytes += part.size;
-    if (part.is_known) return;
-    const uint32_t size = part.size;
-    if (slot.from.empty() || slot.from.back() != from) slot.from.push_back(from);
-    slot.packets += gpu::packets_for(size);
-    const bool goes_on = !slot.pieces.empty() && slot.pieces.back().bo == from.get() &&
-                         slot.pieces.back().offset + slot.pieces.back().size == offset;
-    if (goes_on)
-      slot.pieces.back().size += size;
-    else
-      slot.pieces.push_back({from.get(), offset, size, slot.used});
-    slot.used += size;
+    if (!part.is_known) {
+      if (slot.from.empty() || slot.from.back() != from) slot.from.push_back(from);
+      const gpu::Piece piece{from.get(), offset, part.size, slot.used};
+      if (windows_) place_in_pages(*windows_, slot, part, piece);
+      if (!part.in_pages) add_piece(slot, piece);
+      slot.used += part.size;
+    }
+    slot.chunks.push_back(part);
+  }
+
+  // If the GPU cannot have the pages, what follows is copied to slots. Nothing is placed after it
+  // before these are written.
+  void place_in_pages(PageWindows& file, Slot& slot, Part& part, gpu::Piece piece) {
+    const uint64_t place = to_.end();
+    std::vector<std::shared_ptr<const PageWindows::Window>> windows;
+    for (uint64_t at = place; at < place + part.size; at = windows.back()->end) {
+      auto window = file.at(at);
+      if (!window.ok()) {
+        log_info("threads write what follows to {}: {}", to_.name(), window.error().message());
+        return windows_.reset();
+      }
+      windows.push_back(std::move(*window));
+    }
+    part.in_pages = true;
+    part.chunk.offset = to_.reserve(part.size);
+    for (auto& window : windows) {
+      const uint64_t from = std::max(place, window->start);
+      piece.size = std::min(place + part.size, window->end) - from;
+      piece.at = from - window->start;
+      piece.pages = window->pages.get();
+      add_piece(slot, piece);
+      piece.offset += piece.size;
+      if (slot.windows.empty() || slot.windows.back() != window)
+        slot.windows.push_back(std::move(window));
+    }
+  }
+
+  static void add_piece(Slot& slot, const gpu::Piece& piece) {
+    slot.packets += gpu::packets_for(piece.size);
+    if (!slot.pieces.empty()) {
+      gpu::Piece& last = slot.pieces.back();
+      if (last.bo == piece.bo && last.offset + last.size == piece.offset &&
+          last.pages == piece.pages && last.at + last.size == piece.at) {
+        last.size += piece.size;
+        return;
+      }
+    }
+    slot.pieces.push_back(piece);
   }
 
   // While this slot is copied, the workers process the previous one, and the one before that, which
@@ -204,14 +255,25 @@ class Saver {
     std::span<std::byte> room;
     if (options_.compression.encoding != Encoding::kPlain) room = slot.compressed.get(bytes.size());
     const pipeline::Stopwatch watch(saved_.counts.times.bytes);
+    // They also unmap the windows, which takes time.
     workers_.start(slot.batch, slot.chunks.size(),
                    [this, &slot, bytes, room](size_t i, pipeline::Codec& codec) {
                      Part& part = slot.chunks[i];
+                     if (i == 0) slot.windows.clear();
+                     if (memory_ && part.in_pages)
+                       return sum_up(part, memory_->bytes().subspan(part.chunk.offset, part.size));
                      prepare(part, bytes.subspan(part.at, part.size),
                              room.empty() ? room : room.subspan(part.at, part.size), codec);
                    });
     slot.state = State::kPreparing;
     return {};
+  }
+
+  // Called by any thread. The file may have been truncated: the caller gets SIGBUS then.
+  void sum_up(Part& part, std::span<const std::byte> bytes) const {
+    part.chunk.size = part.size;
+    part.chunk.sum = image::checksum(bytes);
+    if (!part.is_hashed) part.hash = image::strong_hash(bytes);
   }
 
   // Called by any thread: determines what the chunk is, and which bytes of it must be written.
@@ -223,7 +285,7 @@ class Saver {
       part.chunk.encoding = Encoding::kZeros;
       return;
     }
-    if (options_.hashes) part.hash = image::strong_hash(bytes);
+    if (options_.hashes && !part.is_hashed) part.hash = image::strong_hash(bytes);
     if (options_.earlier)
       if (const image::Chunk* earlier = options_.earlier->find(part.hash, part.size)) {
         part.chunk = *earlier;
@@ -299,7 +361,10 @@ class Saver {
     image::Object& object = saved_.objects[part.object];
     image::Chunk chunk = part.chunk;
     saved_.counts.bytes += part.size;
-    if (!part.stored.empty()) {
+    if (part.in_pages) {
+      saved_.counts.stored_bytes += part.size;
+      saved_.counts.page_bytes += part.size;
+    } else if (!part.stored.empty()) {
       saved_.counts.stored_bytes += part.stored.size();
       if (request.parts.empty()) request.offset = chunk.offset;
       request.add(part.stored);
@@ -330,6 +395,7 @@ class Saver {
   pipeline::Workers inline_workers_;
   pipeline::Workers& workers_;
   std::optional<pipeline::MemoryFile> memory_;  // the file, if it is in memory
+  std::optional<PageWindows> windows_;          // null: the GPU does not copy to the file
   std::vector<Slot> slots_;
   uint32_t chunk_bytes_;
   Progress progress_;

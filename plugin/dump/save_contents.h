@@ -24,6 +24,7 @@ struct SaveOptions {
   ReportProgress progress{};
   pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
   bool gpu_hashes = false;               // the GPU computes hashes, if it can
+  bool paused = false;                   // nothing writes to the memory meanwhile
   pipeline::Transfer write{};            // of workers to a file in memory; null: the fastest way
 };
 
@@ -33,6 +34,7 @@ struct SaveCounts {
   uint64_t earlier_bytes = 0;  // of these, in earlier dumps
   uint64_t stored_bytes = 0;   // in the file
   uint64_t hashed_bytes = 0;   // of these, by the GPU
+  uint64_t page_bytes = 0;     // copied by the GPU to pages of the file
   uint64_t submissions = 0;    // of copies
   pipeline::StageTimes times;
 
@@ -43,6 +45,7 @@ struct SaveCounts {
     earlier_bytes += other.earlier_bytes;
     stored_bytes += other.stored_bytes;
     hashed_bytes += other.hashed_bytes;
+    page_bytes += other.page_bytes;
     submissions += other.submissions;
     return *this;
   }
@@ -56,7 +59,8 @@ struct Saved {
 
 // Copies on the GPU, the workers' part, and writes of different slots overlap. Many small objects
 // share a slot, a submission and a write. If chunks need hashes and the GPU can compute them,
-// chunks of zeros and those of an earlier dump are not copied.
+// chunks of zeros and those of an earlier dump are not copied, and all others have their places in
+// the file before they are: if it is in memory, the GPU copies to its pages.
 Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to);

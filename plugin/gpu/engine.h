@@ -44,8 +44,11 @@ struct Piece {
   uint64_t size = 0;
   size_t at = 0;                    // in the slot
   bool zero = false;                // of start_write(): zeros, and no bytes of the slot
-  const Imported* pages = nullptr;  // of start_write(): `at` is in these, not in the slot
+  const Imported* pages = nullptr;  // `at` is in these, not in the slot
 };
+
+// What the GPU does with pages of this process.
+enum class PageUse { kRead, kWrite };
 
 // BLAKE3, as of image::strong_hash().
 using ChunkHash = std::array<std::byte, 32>;
@@ -94,11 +97,12 @@ class Engine {
   // It has whole pages, so that files can be read and written without a copy.
   virtual std::span<std::byte> staging(unsigned slot) = 0;
   virtual Result<std::unique_ptr<Imported>> import(const Fd& dmabuf, uint64_t size) = 0;
-  // Makes whole pages of this process known, of which start_write() can copy. They must stay mapped
-  // until the result is destroyed. Any thread may call it.
-  virtual Result<std::unique_ptr<Imported>> import_pages(std::span<const std::byte> pages) {
-    (void)pages;
-    return Error(ENOTSUP, "this engine reads no pages of files");
+  // Makes whole pages of this process known, which start_write() can read or start_read() write.
+  // They must stay mapped until the result is destroyed. Any thread may do both.
+  virtual Result<std::unique_ptr<Imported>> import_pages(std::span<const std::byte> pages,
+                                                         PageUse use) {
+    (void)pages, (void)use;
+    return Error(ENOTSUP, "this engine copies no pages of files");
   }
 
   // Starts copies from BOs to the slot, or from the slot to BOs, in one submission of at most

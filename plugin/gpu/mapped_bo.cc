@@ -9,9 +9,9 @@ namespace {
 
 constexpr uint64_t kAccess =
     AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE;
-// The kernel takes the pages now, and takes them again if the mapping changes.
-constexpr uint32_t kPages =
-    AMDGPU_GEM_USERPTR_READONLY | AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_VALIDATE;
+// The kernel takes the pages now, and takes them again if the mapping changes. It refuses pages of
+// files only with AMDGPU_GEM_USERPTR_ANONONLY, which libdrm sets.
+constexpr uint32_t kPages = AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_VALIDATE;
 
 }  // namespace
 
@@ -26,17 +26,19 @@ Result<std::unique_ptr<MappedBo>> MappedBo::create(amdgpu_device* device, DrmBo 
 }
 
 Result<std::unique_ptr<MappedBo>> MappedBo::of_pages(amdgpu_device* device,
-                                                     std::span<const std::byte> pages) {
+                                                     std::span<const std::byte> pages,
+                                                     PageUse use) {
   std::unique_ptr<MappedBo> bo(new MappedBo(device, pages.size()));
+  bo->writable_ = use == PageUse::kWrite;
   drm_amdgpu_gem_userptr request{};
   request.addr = reinterpret_cast<uintptr_t>(pages.data());
   request.size = pages.size();
-  request.flags = kPages;
+  request.flags = kPages | (bo->writable_ ? 0 : AMDGPU_GEM_USERPTR_READONLY);
   TRY(checked(drmCommandWriteRead(amdgpu_device_get_fd(device), DRM_AMDGPU_GEM_USERPTR, &request,
                                   sizeof(request)),
               "cannot make pages known to the GPU"));
   bo->handle_ = request.handle;
-  TRY(bo->map(AMDGPU_VM_PAGE_READABLE));
+  TRY(bo->map(bo->writable_ ? kAccess : AMDGPU_VM_PAGE_READABLE));
   return bo;
 }
 

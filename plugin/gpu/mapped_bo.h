@@ -22,10 +22,9 @@ class MappedBo : public Imported {
                                                   uint64_t size);
   // GTT of that many bytes, rounded up to whole pages.
   static Result<std::unique_ptr<MappedBo>> allocate(amdgpu_device* device, uint64_t bytes);
-  // Whole pages, which the GPU only reads. Unlike those of libdrm, they may be of a mapped file.
-  // They must stay mapped.
+  // Whole pages, which must stay mapped. Unlike those of libdrm, they may be of a mapped file.
   static Result<std::unique_ptr<MappedBo>> of_pages(amdgpu_device* device,
-                                                    std::span<const std::byte> pages);
+                                                    std::span<const std::byte> pages, PageUse use);
   MappedBo(const MappedBo&) = delete;
   MappedBo& operator=(const MappedBo&) = delete;
   ~MappedBo() override;
@@ -34,6 +33,7 @@ class MappedBo : public Imported {
   uint32_t handle() const { return handle_; }  // of GEM
   uint64_t address() const { return address_; }
   uint64_t size() const { return size_; }
+  bool is_writable() const { return writable_; }
 
  private:
   MappedBo(amdgpu_device* device, uint64_t size) : device_(device), size_(size) {}
@@ -47,6 +47,7 @@ class MappedBo : public Imported {
   uint64_t address_ = 0;
   amdgpu_va_handle range_ = nullptr;
   bool mapped_ = false;
+  bool writable_ = true;  // by the GPU
   void* cpu_ = nullptr;
 };
 

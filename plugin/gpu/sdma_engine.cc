@@ -83,24 +83,26 @@ class SdmaEngine : public Engine {
     return std::unique_ptr<Imported>(std::move(bo));
   }
 
-  Result<std::unique_ptr<Imported>> import_pages(std::span<const std::byte> pages) override {
-    return std::unique_ptr<Imported>(TRY(MappedBo::of_pages(device_.get(), pages)));
+  Result<std::unique_ptr<Imported>> import_pages(std::span<const std::byte> pages,
+                                                 PageUse use) override {
+    return std::unique_ptr<Imported>(TRY(MappedBo::of_pages(device_.get(), pages, use)));
   }
 
   Status start_read(unsigned slot, std::span<const Piece> pieces) override {
     IbBuilder ib(slots_[slot].ib, count_is_minus_one_);
-    const uint64_t staging = slots_[slot].staging.bo->address();
-    if (std::ranges::any_of(pieces, [](const Piece& piece) { return piece.pages != nullptr; }))
-      return Error(EINVAL, "pages are only copied to BOs");
     TRY(check(slots_[slot], pieces));
-    for (const Piece& piece : pieces) ib.copy(address_of(piece), staging + piece.at, piece.size);
+    for (const Piece& piece : pieces) {
+      const MappedBo& to = place_of(slots_[slot], piece);
+      if (!to.is_writable()) return Error(EINVAL, "a copy to pages that the GPU only reads");
+      ib.copy(address_of(piece), to.address() + piece.at, piece.size);
+    }
     return submit(slots_[slot], pieces, ib.finish());
   }
   Status start_write(unsigned slot, std::span<const Piece> pieces) override {
     IbBuilder ib(slots_[slot].ib, count_is_minus_one_);
     TRY(check(slots_[slot], pieces));
     for (const Piece& piece : pieces) {
-      const MappedBo& from = piece.pages ? *mapped(piece.pages) : *slots_[slot].staging.bo;
+      const MappedBo& from = place_of(slots_[slot], piece);
       if (piece.zero)
         ib.fill_with_zeros(address_of(piece), piece.size);
       else
@@ -143,6 +145,9 @@ class SdmaEngine : public Engine {
   }
 
   static const MappedBo* mapped(const Imported* one) { return static_cast<const MappedBo*>(one); }
+  static const MappedBo& place_of(const Slot& slot, const Piece& piece) {
+    return piece.pages ? *mapped(piece.pages) : *slot.staging.bo;
+  }
   static uint64_t address_of(const Piece& piece) {
     return mapped(piece.bo)->address() + piece.offset;
   }

@@ -101,7 +101,7 @@ TEST_P(SdmaEngine, CopiesPagesOfFiles) {
     auto bo = (*engine)->import(dmabuf_, kSize);
     ASSERT_TRUE(bo.ok()) << bo.error().message();
     const PatternFile file(directory);
-    const auto pages = (*engine)->import_pages(file.mapping.bytes());
+    const auto pages = (*engine)->import_pages(file.mapping.bytes(), PageUse::kRead);
     ASSERT_TRUE(pages.ok()) << directory << ": " << pages.error().message();
     const auto bytes = (*engine)->staging(0);
     std::ranges::fill(bytes, std::byte{0x5a});
@@ -122,13 +122,58 @@ TEST_P(SdmaEngine, CopiesPagesOfFiles) {
   }
 }
 
+// To an odd place of a file without pages. The bytes around it stay zeros.
+TEST_P(SdmaEngine, CopiesToPagesOfFiles) {
+  constexpr uint64_t kAt = 4711, kBytes = 3 << 20;
+  auto engine = make_sdma_engine(*node_.duplicate(), {1, 4 << 20});
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  auto bo = (*engine)->import(dmabuf_, kSize);
+  ASSERT_TRUE(bo.ok()) << bo.error().message();
+  const auto bytes = (*engine)->staging(0);
+  for (size_t at = 0; at < bytes.size(); at++) bytes[at] = pattern(at);
+  const Piece all{bo->get(), 0, bytes.size()};
+  ASSERT_TRUE((*engine)->start_write(0, {&all, 1}).ok());
+  ASSERT_TRUE((*engine)->wait(0).ok());
+  for (const char* directory : {"/dev/shm", "."}) {
+    const Fd file(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    ASSERT_TRUE(file.valid()) << directory;
+    ASSERT_EQ(ftruncate(file.get(), kSize), 0);
+    {
+      const auto mapping = Mapping::map(kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file.get());
+      ASSERT_TRUE(mapping.ok());
+      const auto pages = (*engine)->import_pages(mapping->bytes(), PageUse::kWrite);
+      ASSERT_TRUE(pages.ok()) << directory << ": " << pages.error().message();
+      const Piece piece{bo->get(), 4096, kBytes, kAt, false, pages->get()};
+      ASSERT_TRUE((*engine)->start_read(0, {&piece, 1}).ok());
+      ASSERT_TRUE((*engine)->wait(0).ok());
+    }
+    std::vector<std::byte> found(kSize);
+    ASSERT_EQ(pread(file.get(), found.data(), kSize, 0), static_cast<ssize_t>(kSize));
+    for (size_t at = 0; at < kSize; at++)
+      ASSERT_EQ(found[at], at < kAt || at >= kAt + kBytes ? std::byte{0} : pattern(at - kAt + 4096))
+          << directory << " " << at;
+  }
+}
+
+// As those of a full file system.
+TEST_P(SdmaEngine, PagesThatCannotBeAllocatedAreAnError) {
+  auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  const Fd file(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_EQ(ftruncate(file.get(), 4096), 0);
+  const auto mapping = Mapping::map(kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file.get());
+  ASSERT_TRUE(mapping.ok());
+  EXPECT_EQ((*engine)->import_pages(mapping->bytes(), PageUse::kWrite).error().code(), EFAULT);
+  EXPECT_TRUE((*engine)->import_pages(mapping->bytes().first(4096), PageUse::kWrite).ok());
+}
+
 TEST_P(SdmaEngine, PagesThatAreGoneAreAnError) {
   auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
   ASSERT_TRUE(engine.ok()) << engine.error().message();
   auto bo = (*engine)->import(dmabuf_, kSize);
   ASSERT_TRUE(bo.ok()) << bo.error().message();
   const PatternFile file("/dev/shm");
-  const auto pages = (*engine)->import_pages(file.mapping.bytes());
+  const auto pages = (*engine)->import_pages(file.mapping.bytes(), PageUse::kRead);
   ASSERT_TRUE(pages.ok()) << pages.error().message();
   ASSERT_EQ(ftruncate(file.file.get(), 4096), 0);
   const Piece piece{bo->get(), 0, 1 << 20, 0, false, pages->get()};

@@ -27,6 +27,8 @@ class MemoryFile {
   MemoryFile(int fd, uint64_t bytes, unsigned threads);
 
   bool is_mapped() const { return mapping_.size() > 0; }
+  // Of the mapping; empty: there is none.
+  std::span<std::byte> bytes() const { return {mapping_.data(), mapping_.size()}; }
   // Any thread may call it, at places that differ. The bytes may be outside of the mapping. Pages
   // that cannot be allocated are an error, also in the mapping, and so is the end of the file.
   // name: of the file, for errors.

@@ -45,8 +45,8 @@ Status FilePages::prepare(File& file, uint64_t number) {
     Window& window = windows[i];
     window.start = (number + i) * kWindow;
     window.end = std::min(window.start + kWindow, (bytes + page - 1) / page * page);
-    auto pages =
-        engine_.import_pages({file.mapping.data() + window.start, window.end - window.start});
+    auto pages = engine_.import_pages(
+        {file.mapping.data() + window.start, window.end - window.start}, gpu::PageUse::kRead);
     if (pages.ok())
       window.pages = std::move(*pages);
     else

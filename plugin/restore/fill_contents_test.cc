@@ -5,13 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <condition_variable>
-#include <mutex>
-
 #include "pipeline/memory_file.h"
 #include "restore/file_pages.h"
 #include "tests/contents_test.h"
-#include "tests/patience.h"
+#include "tests/meeting.h"
 
 namespace amdgpu_criu::restore {
 namespace {
@@ -21,7 +18,7 @@ using testing_support::ContentsTest;
 using testing_support::gpu_22;
 using testing_support::kChunk;
 using testing_support::kStaging;
-using testing_support::patient;
+using testing_support::Meeting;
 using testing_support::TempDir;
 
 constexpr char kMemory[] = "/dev/shm";
@@ -29,30 +26,6 @@ constexpr unsigned kThreads = 8;
 static_assert(kThreads >= pipeline::MemoryFile::kFewestMappingThreads);
 
 ssize_t refuse(const pipeline::IoRequest&, const iovec*, size_t) { return -EIO; }
-
-// Waits until that many threads are here at the same time.
-class Meeting {
- public:
-  explicit Meeting(unsigned wanted) : wanted_(wanted) {}
-  void join() {
-    std::unique_lock guard(lock_);
-    here_++;
-    held_ |= here_ >= wanted_;
-    changed_.notify_all();
-    over_ |= !changed_.wait_for(guard, patient(std::chrono::seconds(10)),
-                                [&] { return held_ || over_; });
-    here_--;
-  }
-  bool held() const { return held_; }
-
- private:
-  const unsigned wanted_;
-  std::mutex lock_;  // protects the members below
-  std::condition_variable changed_;
-  unsigned here_ = 0;
-  bool held_ = false;
-  bool over_ = false;  // a thread has waited long enough
-};
 
 class FilesInMemory : public ContentsTest {
  protected:
@@ -168,10 +141,19 @@ class FilePagesOfMemory : public FilesInMemory {
   }
   void TearDown() override {
     testing_support::hashes_of_gpu = 0;
-    testing_support::refuse_pages = false;
+    testing_support::pages_of_files = -1;
     FilesInMemory::TearDown();
   }
-  // read: of workers
+  // read: of workers. Returns what was filled rightly.
+  FillReport filled(const pipeline::Transfer& read) {
+    auto filled = fill_all(read);
+    if (!filled.ok()) {
+      ADD_FAILURE() << filled.error().message();
+      return {};
+    }
+    EXPECT_EQ(all_contents(), before_);
+    return std::move(*filled);
+  }
   Result<FillReport> fill_all(const pipeline::Transfer& read) {
     const auto queue = no_queue();
     const auto loaded = TRY(image::load_contents(memory_.fd()));
@@ -185,41 +167,33 @@ class FilePagesOfMemory : public FilesInMemory {
 };
 
 TEST_F(FilePagesOfMemory, AreReadByNoCpu) {
-  const auto filled = fill_all(refuse);
-  ASSERT_TRUE(filled.ok()) << filled.error().message();
-  EXPECT_EQ(all_contents(), before_);
-  EXPECT_EQ(filled->page_bytes, filled->bytes - filled->zero_bytes);
-  EXPECT_EQ(filled->compared_bytes, filled->bytes);
-  EXPECT_EQ(filled->not_pages, "");
+  const FillReport report = filled(refuse);
+  EXPECT_EQ(report.page_bytes, report.bytes - report.zero_bytes);
+  EXPECT_EQ(report.compared_bytes, report.bytes);
+  EXPECT_EQ(report.not_pages, "");
 }
 
 TEST_F(FilePagesOfMemory, AreReadByWorkersIfTheGpuCannotHaveThem) {
-  testing_support::refuse_pages = true;
-  const auto filled = fill_all(pipeline::transfer);
-  ASSERT_TRUE(filled.ok()) << filled.error().message();
-  EXPECT_EQ(all_contents(), before_);
-  EXPECT_EQ(filled->page_bytes, 0u);
-  EXPECT_THAT(filled->not_pages, HasSubstr("cannot be had"));
+  testing_support::pages_of_files = 0;
+  const FillReport report = filled(pipeline::transfer);
+  EXPECT_EQ(report.page_bytes, 0u);
+  EXPECT_THAT(report.not_pages, HasSubstr("cannot be had"));
 }
 
 TEST_F(FilePagesOfMemory, AreNotUsedIfTheGpuComparesNothing) {
   testing_support::hashes_of_gpu = 0;
-  const auto filled = fill_all(pipeline::transfer);
-  ASSERT_TRUE(filled.ok()) << filled.error().message();
-  EXPECT_EQ(all_contents(), before_);
-  EXPECT_EQ(filled->page_bytes, 0u);
-  EXPECT_EQ(filled->not_pages, "");
+  const FillReport report = filled(pipeline::transfer);
+  EXPECT_EQ(report.page_bytes, 0u);
+  EXPECT_EQ(report.not_pages, "");
 }
 
 // The kernel hangs in the middle of the comparison.
 TEST_F(FilePagesOfMemory, AreReadAgainByWorkersIfTheComparisonFails) {
   testing_support::hashes_of_gpu = 10;
-  const auto filled = fill_all(pipeline::transfer);
-  ASSERT_TRUE(filled.ok()) << filled.error().message();
-  EXPECT_EQ(all_contents(), before_);
-  EXPECT_EQ(filled->page_bytes, 0u);
-  EXPECT_EQ(filled->compared_bytes, 0u);
-  EXPECT_THAT(filled->not_pages, HasSubstr("could not compare"));
+  const FillReport report = filled(pipeline::transfer);
+  EXPECT_EQ(report.page_bytes, 0u);
+  EXPECT_EQ(report.compared_bytes, 0u);
+  EXPECT_THAT(report.not_pages, HasSubstr("could not compare"));
 }
 
 TEST_F(FilePagesOfMemory, ThatAreDamagedAreNamed) {

@@ -240,8 +240,10 @@ struct FakeImported : gpu::Imported {
 };
 
 struct FakePages : gpu::Imported {
-  explicit FakePages(std::span<const std::byte> pages) : bytes(pages) {}
-  std::span<const std::byte> bytes;
+  FakePages(std::span<const std::byte> pages, gpu::PageUse use)
+      : bytes(const_cast<std::byte*>(pages.data()), pages.size()), use(use) {}
+  std::span<std::byte> bytes;
+  gpu::PageUse use;
 };
 
 class FakeEngine : public gpu::Engine {
@@ -274,9 +276,14 @@ class FakeEngine : public gpu::Engine {
     return std::unique_ptr<gpu::Imported>(
         new FakeImported(TRY(dmabuf.duplicate()), object, status.st_size));
   }
-  Result<std::unique_ptr<gpu::Imported>> import_pages(std::span<const std::byte> pages) override {
-    if (refuse_pages) return Error(EFAULT, "these pages cannot be had");
-    return std::unique_ptr<gpu::Imported>(new FakePages(pages));
+  Result<std::unique_ptr<gpu::Imported>> import_pages(std::span<const std::byte> pages,
+                                                      gpu::PageUse use) override {
+    if (before_pages) before_pages();
+    for (int left = pages_of_files; left >= 0;) {
+      if (left == 0) return Error(EFAULT, "these pages cannot be had");
+      if (pages_of_files.compare_exchange_weak(left, left - 1)) break;
+    }
+    return std::unique_ptr<gpu::Imported>(new FakePages(pages, use));
   }
   Status start_read(unsigned slot, std::span<const gpu::Piece> pieces) override {
     return start(slot, pieces, false);
@@ -330,9 +337,12 @@ class FakeEngine : public gpu::Engine {
     uint64_t packets = 0;
     for (const gpu::Piece& piece : pieces) {
       const uint64_t size = static_cast<FakeImported*>(piece.bo)->size;
+      const auto* const pages = static_cast<const FakePages*>(piece.pages);
+      if (pages && write != (pages->use == gpu::PageUse::kRead))
+        return Error(EINVAL, "pages are for the other direction");
       packets += gpu::packets_for(piece.size);
       if (piece.size == 0 || piece.offset + piece.size > size ||
-          (!piece.zero && piece.at + piece.size > source(slot, piece).size()))
+          (!piece.zero && piece.at + piece.size > place(slot, piece).size()))
         return Error(EINVAL, "a copy does not fit");
     }
     if (pieces.empty() || packets > gpu::kMaxPackets) return Error(EINVAL, "too much at once");
@@ -341,7 +351,7 @@ class FakeEngine : public gpu::Engine {
     return {};
   }
 
-  static std::span<const std::byte> source(const FakeSlot& slot, const gpu::Piece& piece) {
+  static std::span<std::byte> place(const FakeSlot& slot, const gpu::Piece& piece) {
     return piece.pages ? static_cast<const FakePages*>(piece.pages)->bytes : slot.memory.bytes();
   }
   static Status copy(const FakeSlot& slot, const gpu::Piece& piece) {
@@ -355,8 +365,8 @@ class FakeEngine : public gpu::Engine {
       return done ? Status() : Error(EIO, "cannot fill with zeros");
     }
     const ssize_t done = slot.write
-                             ? pwrite(fd, &source(slot, piece)[piece.at], piece.size, piece.offset)
-                             : pread(fd, &slot.memory.data()[piece.at], piece.size, piece.offset);
+                             ? pwrite(fd, &place(slot, piece)[piece.at], piece.size, piece.offset)
+                             : pread(fd, &place(slot, piece)[piece.at], piece.size, piece.offset);
     if (done != static_cast<ssize_t>(piece.size)) return Error(EIO, "short copy");
     if (!slot.write) bytes_read += piece.size;
     return {};
@@ -371,7 +381,8 @@ class FakeEngine : public gpu::Engine {
 std::atomic<int> fail_copies_after = -1;
 std::atomic<int> hashes_of_gpu = 0;
 std::atomic<uint64_t> bytes_read = 0;
-std::atomic<bool> refuse_pages = false;
+std::atomic<int> pages_of_files = -1;
+std::function<void()> before_pages;
 std::function<void()> during_copies;
 std::function<void()> before_hash;
 

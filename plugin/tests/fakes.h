@@ -104,8 +104,10 @@ extern std::atomic<int> fail_copies_after;
 extern std::atomic<int> hashes_of_gpu;
 // Bytes that engines have copied from objects.
 extern std::atomic<uint64_t> bytes_read;
-// Engines cannot read pages of files.
-extern std::atomic<bool> refuse_pages;
+// How often engines can make pages of files known; -1: no limit.
+extern std::atomic<int> pages_of_files;
+// Called before each of these, if set.
+extern std::function<void()> before_pages;
 // Called at each wait for copies, if set.
 extern std::function<void()> during_copies;
 // Called before each hash that an engine computes, if set.

@@ -23,8 +23,8 @@ struct Memory : gpu::Imported {
 };
 
 struct Pages : gpu::Imported {
-  explicit Pages(const std::byte* start) : bytes(start) {}
-  const std::byte* bytes;
+  explicit Pages(const std::byte* start) : bytes(const_cast<std::byte*>(start)) {}
+  std::byte* bytes;
 };
 
 // All rates are bytes per second. 0: no limit for the link, and no hashes.
@@ -57,7 +57,12 @@ class MemoryEngine : public gpu::Engine {
   Result<std::unique_ptr<gpu::Imported>> import(const Fd&, uint64_t) override {
     return Error(ENOTSUP, "memory is not imported");
   }
-  Result<std::unique_ptr<gpu::Imported>> import_pages(std::span<const std::byte> pages) override {
+  Result<std::unique_ptr<gpu::Imported>> import_pages(std::span<const std::byte> pages,
+                                                      gpu::PageUse use) override {
+    // As the kernel does, which allocates what is missing.
+    if (use == gpu::PageUse::kWrite &&
+        madvise(const_cast<std::byte*>(pages.data()), pages.size(), MADV_POPULATE_WRITE) != 0)
+      return Error::system("cannot allocate pages");
     return std::unique_ptr<gpu::Imported>(new Pages(pages.data()));
   }
   Status start_read(unsigned slot, std::span<const gpu::Piece> pieces) override {
@@ -116,13 +121,13 @@ class MemoryEngine : public gpu::Engine {
     changed_.notify_all();
     return {};
   }
-  static const std::byte* start_of(const Slot& slot, const gpu::Piece& piece) {
+  static std::byte* start_of(const Slot& slot, const gpu::Piece& piece) {
     return piece.pages ? static_cast<const Pages*>(piece.pages)->bytes : slot.memory.data();
   }
   static void copy(const Slot& slot, const gpu::Piece& piece) {
     std::byte* const memory = static_cast<Memory*>(piece.bo)->bytes + piece.offset;
     if (!slot.write)
-      memcpy(slot.memory.data() + piece.at, memory, piece.size);
+      memcpy(start_of(slot, piece) + piece.at, memory, piece.size);
     else if (piece.zero)
       memset(memory, 0, piece.size);
     else

@@ -170,7 +170,7 @@ scenario_contents_page_server() {
   ends_well "after the restore"
 }
 
-# The second dump has only changed chunks, and needs the first.
+# The second dump has only changed chunks, and needs the first. It is in memory: the GPU copies to its pages.
 scenario_contents_incremental() {
   # As in pre_dump: page tables of userptrs differ, because --track-mem makes writes move their
   # pages.
@@ -183,6 +183,9 @@ scenario_contents_incremental() {
   criu_dump first "$DIR/first" --leave-running --track-mem || fail "criu dump ended with status $?"
   unset AMDGPU_CRIU_INCREMENTAL
   goes_on "$(last_step)" "after the first dump"
+  mkdir "$DIR/second"
+  mount -t tmpfs second "$DIR/second" || fail "no tmpfs"
+  CLEANERS+=(unmount_second)
   USAGE=$(gpu_usage)
   criu_dump second "$DIR/second" --track-mem --prev-images-dir ../first ||
     fail "the second dump ended with status $?"
@@ -199,6 +202,10 @@ scenario_contents_incremental() {
     hashed=$(contents_fact "$dump" '; ([0-9]+) hashed by the GPU')
     [ "$hashed" -gt 0 ] || fail "the GPU has hashed nothing: $(grep 'hashes GPU memory' "$DIR/criu-$dump.log")"
   done
+  local pages
+  pages=$(contents_fact second ' ([0-9]+) copied to pages')
+  [ "$second" -gt 0 ] && [ "$pages" = "$second" ] ||
+    fail "the GPU has copied $pages of $second bytes to pages of the file: $(grep 'threads write' "$DIR/criu-second.log")"
   verified "$DIR/second"
   mv "$DIR/first" "$DIR/away"
   ! criu_restore orphan "$DIR/second" || fail "restored without the first dump"
@@ -207,15 +214,17 @@ scenario_contents_incremental() {
   nothing_runs "without the first dump"
   mv "$DIR/away" "$DIR/first"
   restore_and_check restore "$DIR/second"
-  local compared bytes pages
+  local compared bytes
   compared=$(contents_fact restore ' ([0-9]+) compared by it')
   bytes=$(contents_fact restore 'filled [0-9]+ BOs, ([0-9]+) bytes')
   [ "$compared" -eq "$bytes" ] || fail "the GPU has compared $compared of $bytes restored bytes"
-  # They are in the page cache: verify has read them.
+  # Those of the first dump are in the page cache: verify has read them.
   pages=$(contents_fact restore '; ([0-9]+) copied from pages')
   [ "$pages" -gt 0 ] || fail "the GPU has copied nothing from pages of files: $(grep 'filled again' "$DIR/criu-restore.log")"
   ends_well "after the restore"
 }
+
+unmount_second() { umount -l "$DIR/second"; }
 
 # pre_dump ROUND OPTIONS...: of a workload that computes; sets STORED
 pre_dump() {

@@ -150,8 +150,21 @@ constexpr Goal kGoals[] = {
     {"with a GPU that hashes: first dump, part of the link", 0.95,
      [](const Round& r) { return r.of("slow link, dump") / r.of("slow link, dump with hashes"); },
      nullptr, nullptr},
+    {"with a GPU that hashes: dump to pages, part of the link", 0.9,
+     [](const Round& r) { return r.of("slow link, copy") / r.of("slow link, dump with hashes"); },
+     nullptr, nullptr},
     {"with a GPU that hashes: restore, part of the link", 0.9,
      [](const Round& r) { return r.of("slow link, copy") / r.of("slow link, restore from pages"); },
+     nullptr, nullptr},
+    {"with 8 GPUs that hash: dump, part of one's speed", 0.9,
+     [](const Round& r) {
+       return r.of("slow link, dump with hashes") / r.of("slow link, dump of 8 GPUs");
+     },
+     nullptr, nullptr},
+    {"with 8 GPUs that hash: restore, part of one's speed", 0.9,
+     [](const Round& r) {
+       return r.of("slow link, restore from pages") / r.of("slow link, restore of 8 GPUs");
+     },
      nullptr, nullptr},
     {"with a GPU that hashes: part of the pause saved", 0.95,
      [](const Round& r) {

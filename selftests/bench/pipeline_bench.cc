@@ -8,7 +8,8 @@
 // BENCH_SLOW_DISK: MB/s of the slower disk, which does not vary (default: 500);
 // BENCH_SLOW_CPU: MB/s at which each of 16 CPUs copies files in memory (default: 50), on a machine
 // whose link to the GPU is 0.8 times as fast as all of them;
-// BENCH_SLOW_LINK: MB/s of the link to a GPU that hashes 20 times as fast (default: 400);
+// BENCH_SLOW_LINK: MB/s of the link to a GPU that hashes 20 times as fast (default: 400), or of the
+// links to 8 GPUs together;
 // BENCH_TABLE: a file that gets the results, too;
 // BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
@@ -133,7 +134,9 @@ class Bench {
       hashes_.push_back(image::strong_hash(memory_.bytes().subspan(at, kChunk)));
   }
 
-  Status save(const fs::path& path, bool hashes, bool incremental, bool encrypted = false) {
+  // gpus: each has a part of the objects, of the link and of the CPUs.
+  Status save(const fs::path& path, bool hashes, bool incremental, bool encrypted = false,
+              unsigned gpus = 1) {
     const Fd fd = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
     const auto directory = TRY(images(fd, encrypted));
     std::optional<dump::Earlier> earlier;
@@ -142,21 +145,34 @@ class Bench {
       if (!loaded.ok()) return loaded.error();
       earlier = std::move(*loaded);
     }
+    return by_each(gpus, [&](unsigned gpu) {
+      return save_of(gpu, gpus, directory, hashes, earlier ? &*earlier : nullptr);
+    });
+  }
+  Status save_of(unsigned number, unsigned gpus, const image::Directory& directory, bool hashes,
+                 const dump::Earlier* earlier) {
     topology::Gpu gpu;
-    gpu.gpu_id = 1;
-    MemoryEngine engine = this->engine();
+    gpu.gpu_id = number + 1;
+    MemoryEngine engine = this->engine(gpus);
     const auto queue = TRY(make_queue(engine.slots()));
-    pipeline::Workers workers(threads());
-    auto writer = TRY(image::ContentsWriter::create(directory, image::contents_file_name(0, 1)));
-    if (!incremental) (void)writer.allocate(bytes());
+    pipeline::Workers workers(threads(gpus));
+    auto writer =
+        TRY(image::ContentsWriter::create(directory, image::contents_file_name(0, gpu.gpu_id)));
+    if (!earlier) (void)writer.allocate(bytes() / gpus);
     (void)pipeline::set_direct(writer.fd(), true);
     dump::SaveOptions options;
     options.hashes = hashes;
-    options.earlier = earlier ? &*earlier : nullptr;
+    options.earlier = earlier;
     options.workers = &workers;
     options.gpu_hashes = slow_ == Slow::kLink;
     if (slow_ == Slow::kCpus) options.write = slow_copies();
-    auto saved = TRY(dump::save_contents(engine, *queue, bos_, import(), options, writer));
+    // The GPU copies to pages of the file.
+    if (slow_ == Slow::kLink && hashes)
+      options.write = [](const auto&...) -> ssize_t { return -EIO; };
+    options.paused = true;
+    const size_t each = bos_.size() / gpus;
+    const auto bos = std::span<const kernel::Bo>(bos_).subspan(number * each, each);
+    auto saved = TRY(dump::save_contents(engine, *queue, bos, import(), options, writer));
     return writer.finish(image::encode(image::Contents{
         image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
   }
@@ -166,16 +182,22 @@ class Bench {
     const Fd fd = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
     const auto directory = TRY(images(fd, encrypted));
     const auto found = TRY(image::load_contents(directory));
-    MemoryEngine engine = this->engine();
+    const auto gpus = static_cast<unsigned>(found.size());
+    return by_each(gpus,
+                   [&](unsigned gpu) { return restore_of(gpus, directory, found[gpu], pages); });
+  }
+  Status restore_of(unsigned gpus, const image::Directory& directory,
+                    const image::Set::ContentsFile& found, bool pages) {
+    MemoryEngine engine = this->engine(gpus);
     const auto queue = TRY(make_queue(engine.slots()));
-    auto files = TRY(image::ChunkFiles::open(directory, found.front()));
+    auto files = TRY(image::ChunkFiles::open(directory, found));
     files.use_direct();
-    pipeline::Workers workers(threads());
+    pipeline::Workers workers(threads(gpus));
     restore::FillOptions options{{}, &workers};
     if (slow_ == Slow::kCpus) options.read = slow_copies();
     options.pages = pages;
     if (pages) options.read = [](const auto&...) -> ssize_t { return -EIO; };
-    const restore::Objects objects = restore::all_of(found.front().contents);
+    const restore::Objects objects = restore::all_of(found.contents);
     const auto counts =
         TRY(restore::fill_contents(engine, *queue, files, objects, import(), options));
     if (pages && TRY(restore::verify_contents(engine, objects, import())) != counts.bytes)
@@ -266,8 +288,18 @@ class Bench {
   }
 
  private:
-  MemoryEngine engine() const {
-    return MemoryEngine(staging(), rates(), [this](const std::byte* chunk) {
+  // As ObjectSaver and Filling do, with a thread for each GPU.
+  static Status by_each(unsigned gpus, const std::function<Status(unsigned)>& work) {
+    std::vector<Status> results(gpus);
+    std::vector<std::jthread> threads;
+    for (unsigned gpu = 0; gpu < gpus; gpu++)
+      threads.emplace_back([&, gpu] { results[gpu] = work(gpu); });
+    threads.clear();  // waits
+    for (Status& result : results) TRY(std::move(result));
+    return {};
+  }
+  MemoryEngine engine(unsigned gpus = 1) const {
+    return MemoryEngine(staging(), rates(gpus), [this](const std::byte* chunk) {
       return hashes_.at((chunk - memory_.data()) / kChunk);
     });
   }
@@ -297,13 +329,16 @@ class Bench {
     return
         [copies = slow_copies_](const auto&... transfer) { return copies.transfer(transfer...); };
   }
-  EngineRates rates() const {
+  EngineRates rates(unsigned gpus = 1) const {
+    const double link = slow_link_rate() / gpus;
     if (slow_ == Slow::kCpus) return {.link = 0.8 * kManyCpus * slow_cpu_rate()};
-    if (slow_ == Slow::kLink) return {.link = slow_link_rate(), .hashes = 20 * slow_link_rate()};
+    if (slow_ == Slow::kLink) return {.link = link, .hashes = 20 * link};
     return {};
   }
-  unsigned threads() const {
-    return slow_ == Slow::kCpus ? kManyCpus : pipeline::worker_threads(pipeline::kMaxThreadsOfGpu);
+  unsigned threads(unsigned gpus = 1) const {
+    const unsigned cpus =
+        slow_ == Slow::kCpus ? kManyCpus : pipeline::worker_threads(pipeline::kMaxThreadsOfGpu);
+    return pipeline::threads_by_bytes(std::vector<uint64_t>(gpus, bytes()), cpus).front();
   }
   Result<Fd> open_file(int flags) const { return Fd::open((top_ / kFile).c_str(), flags, 0600); }
 
@@ -362,6 +397,16 @@ Status prepare_pages(Bench& bench) {
   TRY(prepare_hashes(bench));
   return dump_with_hashes(bench);
 }
+
+constexpr unsigned kManyGpus = 8;
+Status save_of_8(Bench& bench) {
+  bench.set_objects(kManyGpus);
+  return bench.save(bench.first(), true, false, false, kManyGpus);
+}
+Status prepare_pages_of_8(Bench& bench) {
+  TRY(prepare_hashes(bench));
+  return save_of_8(bench);
+}
 Status prepare_decryption(Bench& bench) {
   TRY(bench.clear());
   return dump_encrypted(bench);
@@ -403,6 +448,9 @@ constexpr Case kCases[] = {
     {"slow CPUs, restore", prepare_restore, restore, Slow::kCpus},
     {"slow link, copy", clear, [](Bench& b) { return b.copy(); }, Slow::kLink},
     {"slow link, restore from pages", prepare_pages,
+     [](Bench& b) { return b.restore(b.first(), false, true); }, Slow::kLink},
+    {"slow link, dump of 8 GPUs", prepare_hashes, save_of_8, Slow::kLink},
+    {"slow link, restore of 8 GPUs", prepare_pages_of_8,
      [](Bench& b) { return b.restore(b.first(), false, true); }, Slow::kLink},
     {"slow link, dump", clear, dump, Slow::kLink},
     {"slow link, dump with hashes", prepare_hashes, dump_with_hashes, Slow::kLink},

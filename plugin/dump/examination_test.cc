@@ -3,12 +3,8 @@
 #include "dump/examination.h"
 
 #include <gmock/gmock.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/criu_program.h"
+#include "tests/child_test.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -16,30 +12,10 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing_support::kRenderPath;
 
-class Examine : public testing_support::HooksTest {
+class Examine : public testing_support::ChildTest {
  protected:
-  void SetUp() override {
-    HooksTest::SetUp();
-    render_ = open(kRenderPath);
-    auto& fake = state_.renders.emplace_back();
-    fake.file = std::move(*render_.duplicate());
-    for (uint64_t id = 1; id <= 2; id++) {
-      const kernel::Bo bo = testing_support::vram_bo(id, 0x1000 * id);
-      fake.bos.push_back(bo);
-      // The child has the memory of the fakes: descriptors of dma-bufs.
-      add_object(state_, bo, 1);
-      state_.exported[id] = bo;
-    }
-    child_ = fork();
-    if (child_ == 0) ::pause(), _exit(0);
-  }
-  void TearDown() override {
-    syscall(SYS_kill, child_, SIGKILL);  // kill() is not libc's here
-    waitpid(child_, nullptr, 0);
-    HooksTest::TearDown();
-  }
+  Examine() : ChildTest(0x1000) {}
 
   Examination examine_child(const options::Options& options = {}) {
     const host::Host host = host::Host::create(host_config());
@@ -51,9 +27,6 @@ class Examine : public testing_support::HooksTest {
     EXPECT_EQ(state_.open_sessions(), 0);
     EXPECT_THAT(images_.names(), IsEmpty());
   }
-
-  Fd render_;
-  pid_t child_ = 0;
 };
 
 TEST_F(Examine, CountsWhatADumpWouldCarry) {

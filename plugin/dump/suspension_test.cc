@@ -3,14 +3,10 @@
 #include "dump/suspension.h"
 
 #include <gmock/gmock.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <fstream>
 
-#include "tests/criu_program.h"
+#include "tests/child_test.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -19,29 +15,18 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 using testing_support::kRenderMinor;
-using testing_support::kRenderPath;
 
 constexpr uint64_t kMebibyte = 1 << 20;
 
-class Suspending : public testing_support::HooksTest {
+class Suspending : public testing_support::ChildTest {
  protected:
+  Suspending() : ChildTest(kMebibyte) {}
   void SetUp() override {
-    HooksTest::SetUp();
+    ChildTest::SetUp();
     state_.features |= AMDGPU_CRIU_FEATURE_EVICT;
-    render_ = open(kRenderPath);
-    auto& fake = state_.renders.emplace_back();
-    fake.file = std::move(*render_.duplicate());
-    fake.bos = {testing_support::vram_bo(1, kMebibyte), testing_support::vram_bo(2, kMebibyte)};
-    fake.bos.push_back(fake.bos.front());
-    child_ = fork();
-    if (child_ == 0) ::pause(), _exit(0);
+    auto& bos = state_.renders.front().bos;
+    bos.push_back(bos.front());
   }
-  void TearDown() override {
-    syscall(SYS_kill, child_, SIGKILL);  // kill() is not libc's here
-    waitpid(child_, nullptr, 0);
-    HooksTest::TearDown();
-  }
-
   Result<Suspension> suspend() {
     TRY(tree_.add(child_));
     return Suspension::suspend(*api_, host_, tree_, [&](uint64_t bytes) { announced_ = bytes; });
@@ -63,8 +48,6 @@ class Suspending : public testing_support::HooksTest {
     std::ofstream(device + "/mem_info_vram_used") << used;
   }
 
-  Fd render_;
-  pid_t child_ = 0;
   uint64_t announced_ = 0;
   std::unique_ptr<kernel::Api> api_ = make_fake_api(state_);
   host::Host host_ = host::Host::create(host_config());
@@ -76,9 +59,9 @@ TEST_F(Suspending, CountsABoOnceThatHasTwoHandles) {
   state_.kept = 4096;
   const auto suspension = suspend();
   ASSERT_TRUE(suspension.ok()) << suspension.error().message();
-  EXPECT_EQ(announced_, 2 * kMebibyte);
+  EXPECT_EQ(announced_, 3 * kMebibyte);
   EXPECT_EQ(suspension->kept(), 4096u);
-  EXPECT_EQ(suspension->bytes(), 2 * kMebibyte - 4096);
+  EXPECT_EQ(suspension->bytes(), 3 * kMebibyte - 4096);
   EXPECT_THAT(state_.calls, Contains("EVICT"));
 }
 
@@ -107,12 +90,12 @@ TEST_F(Suspending, ResumesOnlyIfThereIsRoom) {
   const auto suspension = suspend();
   ASSERT_TRUE(suspension.ok()) << suspension.error().message();
   EXPECT_TRUE(suspension->check_room(host_).ok()) << "this kernel reports nothing";
-  set_vram(4 * kMebibyte, 2 * kMebibyte);
+  set_vram(4 * kMebibyte, kMebibyte);
   EXPECT_TRUE(suspension->check_room(host_).ok());
   set_vram(4 * kMebibyte, 3 * kMebibyte);
   const Status status = suspension->check_room(host_);
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().message(), HasSubstr("it needs 2 MiB of VRAM"));
+  EXPECT_THAT(status.error().message(), HasSubstr("it needs 3 MiB of VRAM"));
   EXPECT_THAT(status.error().message(), HasSubstr("others have left 1 MiB"));
 }
 

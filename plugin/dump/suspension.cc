@@ -11,9 +11,9 @@ namespace {
 
 constexpr unsigned kMebibyteShift = 20;
 
-uint64_t sum(const std::map<uint32_t, uint64_t>& bytes) {
-  return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0},
-                         [](uint64_t all, const auto& one) { return all + one.second; });
+uint64_t sum(const std::vector<VramOfGpu>& vram) {
+  return std::accumulate(vram.begin(), vram.end(), uint64_t{0},
+                         [](uint64_t all, const VramOfGpu& one) { return all + one.bytes(); });
 }
 
 Status check_kernel(kernel::Api& api, Tree& tree) {
@@ -42,6 +42,28 @@ Status check_sharing(kernel::Api& api, const host::Host& host, Tree& tree) {
                    who, outside.num_bos, outside.paused_pid);
 }
 
+// The last entry has the BOs of GPUs that KFD does not drive.
+Result<std::vector<VramOfGpu>> vram_of(kernel::Api& api, const host::Host& host, Tree& tree) {
+  std::vector<VramOfGpu> result;
+  for (topology::Gpu& gpu : TRY(host.gpus())) result.push_back({std::move(gpu), {}});
+  VramOfGpu unknown;
+  std::set<uint64_t> counted;
+  for (const PausedClient* client : tree.paused_clients()) {
+    const auto state = TRY(api.checkpoint(client->node(), tree.session(), client->info()));
+    for (const kernel::Bo& bo : state.bos) {
+      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || !counted.insert(bo.object_id).second) continue;
+      const auto device =
+          std::ranges::find(state.devices, bo.gpu_id, &kernel::CheckpointDevice::gpu_id);
+      const uint32_t id = device == state.devices.end() ? bo.gpu_id : device->actual_gpu_id;
+      const auto found =
+          std::ranges::find(result, id, [](const VramOfGpu& one) { return one.gpu.gpu_id; });
+      (found == result.end() ? unknown : *found).bos.push_back(bo);
+    }
+  }
+  result.push_back(std::move(unknown));
+  return result;
+}
+
 }  // namespace
 
 Result<uint64_t> available_host_memory(const std::string& meminfo) {
@@ -52,27 +74,13 @@ Result<uint64_t> available_host_memory(const std::string& meminfo) {
   return Error::of(ENOENT, "{} does not report MemAvailable", meminfo);
 }
 
-Result<Suspension::Vram> Suspension::vram_of(kernel::Api& api, Tree& tree) {
-  Vram result;
-  std::set<uint64_t> counted;
-  for (const PausedClient* client : tree.paused_clients()) {
-    const auto state = TRY(api.checkpoint(client->node(), tree.session(), client->info()));
-    for (const kernel::Bo& bo : state.bos) {
-      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || !counted.insert(bo.object_id).second) continue;
-      const auto device =
-          std::ranges::find(state.devices, bo.gpu_id, &kernel::CheckpointDevice::gpu_id);
-      result[device == state.devices.end() ? bo.gpu_id : device->actual_gpu_id] += bo.size;
-    }
-  }
-  return result;
-}
-
 Result<Suspension> Suspension::suspend(kernel::Api& api, const host::Host& host, Tree& tree,
+                                       gpu::EngineFactory make_engine,
                                        const std::function<void(uint64_t)>& begin) {
   Suspension result;
   TRY(check_kernel(api, tree));
   TRY(check_sharing(api, host, tree));
-  result.vram_ = TRY(vram_of(api, tree));
+  result.vram_ = TRY(vram_of(api, host, tree));
   const uint64_t needed = sum(result.vram_);
   const uint64_t available = TRY(available_host_memory());
   if (needed > available)
@@ -81,6 +89,7 @@ Result<Suspension> Suspension::suspend(kernel::Api& api, const host::Host& host,
                      "available: end other programs, or dump it with criu",
                      needed >> kMebibyteShift, available >> kMebibyteShift);
   begin(needed);
+  result.hashes_ = KeptHashes::compute({api, host, tree, make_engine}, result.vram_);
   auto clients = tree.paused_clients();
   // Processes of /dev/kfd first, whose BOs files of render nodes may have as well.
   std::ranges::reverse(clients);
@@ -102,13 +111,14 @@ Result<Suspension> Suspension::suspend(kernel::Api& api, const host::Host& host,
 
 Status Suspension::check_room(const host::Host& host) const {
   for (const topology::Gpu& gpu : TRY(host.gpus())) {
-    const auto found = vram_.find(gpu.gpu_id);
+    const auto found =
+        std::ranges::find(vram_, gpu.gpu_id, [](const VramOfGpu& one) { return one.gpu.gpu_id; });
     const auto free = host.vram_free(gpu.render_minor);
-    if (found == vram_.end() || !free || found->second <= *free + kept_) continue;
+    if (found == vram_.end() || !free || found->bytes() <= *free + kept_) continue;
     return Error::of(ENOMEM,
                      "it needs {} MiB of VRAM of {}, and others have left {} MiB: end or suspend "
                      "what uses this GPU",
-                     found->second >> kMebibyteShift, gpu.describe(), *free >> kMebibyteShift);
+                     found->bytes() >> kMebibyteShift, gpu.describe(), *free >> kMebibyteShift);
   }
   return {};
 }

@@ -2,9 +2,7 @@
 // The VRAM of a paused tree in host memory. The kernel moves it back when the tree is unpaused.
 #pragma once
 
-#include <map>
-
-#include "dump/tree.h"
+#include "dump/kept_hashes.h"
 
 namespace amdgpu_criu::dump {
 
@@ -14,18 +12,24 @@ class Suspension {
   // memory with others, and one whose VRAM does not fit into host memory. `begin` gets the bytes
   // that will move. After an error some may have moved.
   static Result<Suspension> suspend(kernel::Api& api, const host::Host& host, Tree& tree,
+                                    gpu::EngineFactory make_engine,
                                     const std::function<void(uint64_t)>& begin);
 
   uint64_t bytes() const { return bytes_; }
   uint64_t kept() const { return kept_; }
+  // Bytes whose hashes are kept.
+  uint64_t hashed() const { return hashes_.bytes(); }
   // Fails if a GPU has less VRAM free than the tree needs there.
   Status check_room(const host::Host& host) const;
+  // To be called before the tree is unpaused: EIO if memory is not what it was.
+  Result<uint64_t> compare(kernel::Api& api, const host::Host& host, const Tree& tree,
+                           gpu::EngineFactory make_engine) const {
+    return hashes_.compare({api, host, tree, make_engine});
+  }
 
  private:
-  using Vram = std::map<uint32_t, uint64_t>;  // by gpu_id; 0: GPUs that KFD does not drive
-  static Result<Vram> vram_of(kernel::Api& api, Tree& tree);
-
-  Vram vram_;
+  std::vector<VramOfGpu> vram_;
+  KeptHashes hashes_;
   uint64_t bytes_ = 0;
   uint64_t kept_ = 0;
 };

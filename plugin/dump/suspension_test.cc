@@ -27,9 +27,26 @@ class Suspending : public testing_support::ChildTest {
     auto& bos = state_.renders.front().bos;
     bos.push_back(bos.front());
   }
+  void TearDown() override {
+    testing_support::hashes_of_gpu = 0;
+    ChildTest::TearDown();
+  }
+
   Result<Suspension> suspend() {
     TRY(tree_.add(child_));
-    return Suspension::suspend(*api_, host_, tree_, [&](uint64_t bytes) { announced_ = bytes; });
+    return Suspension::suspend(*api_, host_, tree_, testing_support::make_fake_engine,
+                               [&](uint64_t bytes) { announced_ = bytes; });
+  }
+  Result<uint64_t> compare(const Suspension& suspension) {
+    return suspension.compare(*api_, host_, tree_, testing_support::make_fake_engine);
+  }
+  uint64_t bytes_compared(const Suspension& suspension) {
+    const auto compared = compare(suspension);
+    EXPECT_TRUE(compared.ok()) << compared.error().message();
+    return compared.ok() ? *compared : ~uint64_t{0};
+  }
+  void damage(uint64_t object) {
+    ASSERT_EQ(pwrite(state_.objects.at(object).get(), "?", 1, kMebibyte / 2 + 7), 1);
   }
   void expect_refused(int code, const char* text) {
     const auto result = suspend();
@@ -97,6 +114,59 @@ TEST_F(Suspending, ResumesOnlyIfThereIsRoom) {
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message(), HasSubstr("it needs 3 MiB of VRAM"));
   EXPECT_THAT(status.error().message(), HasSubstr("others have left 1 MiB"));
+}
+
+TEST_F(Suspending, ComparesTheMemoryThatIsBack) {
+  testing_support::hashes_of_gpu = -1;
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_EQ(suspension->hashed(), 3 * kMebibyte);
+  EXPECT_EQ(bytes_compared(*suspension), 3 * kMebibyte);
+}
+
+TEST_F(Suspending, NamesMemoryThatIsNotWhatItWas) {
+  testing_support::hashes_of_gpu = -1;
+  state_.renders.front().bos[1].handle = 0x4711;
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  damage(2);
+  const auto compared = compare(*suspension);
+  ASSERT_FALSE(compared.ok());
+  EXPECT_EQ(compared.error().code(), EIO);
+  EXPECT_THAT(compared.error().message(), HasSubstr("0x4711 of 2097152 bytes differs at 0x80000"));
+}
+
+// A process runs while it is suspended, and may write to what it has mapped.
+TEST_F(Suspending, DoesNotCompareWhatTheProcessCanWrite) {
+  testing_support::hashes_of_gpu = -1;
+  end_child();
+  const auto read = Mapping::map(4096, PROT_READ, MAP_PRIVATE, render_.get(), kOffset);
+  auto write = Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, render_.get(),
+                            2 * kOffset + kMebibyte);
+  ASSERT_TRUE(read.ok() && write.ok());
+  start_child();
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_EQ(suspension->hashed(), kMebibyte);
+  damage(2);
+  EXPECT_EQ(bytes_compared(*suspension), kMebibyte);
+  damage(1);
+  EXPECT_FALSE(compare(*suspension).ok());
+}
+
+TEST_F(Suspending, ComparesNothingThatTheGpuDoesNotHash) {
+  const auto without = suspend();
+  ASSERT_TRUE(without.ok()) << without.error().message();
+  EXPECT_EQ(without->hashed(), 0u);
+  EXPECT_EQ(bytes_compared(*without), 0u);
+}
+
+TEST_F(Suspending, ResumesIfTheGpuNoLongerHashes) {
+  testing_support::hashes_of_gpu = 15;  // 12 chunks, and some
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_EQ(suspension->hashed(), 3 * kMebibyte);
+  EXPECT_EQ(bytes_compared(*suspension), 0u);
 }
 
 TEST_F(Suspending, ReadsTheHostMemoryThatIsAvailable) {

@@ -68,6 +68,7 @@ Result<Fd> open_node(const Fd& directory, const std::string& name, dev_t wanted)
 // One line of /proc/PID/maps.
 struct MapsLine {
   uint64_t start = 0, end = 0, offset = 0, inode = 0;
+  bool writable = false;
 };
 
 std::optional<MapsLine> parse_maps_line(const std::string& line) {
@@ -76,6 +77,7 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
   const int fields = sscanf(line.c_str(), "%lx-%lx %7s %lx %31s %lu", &result.start, &result.end,
                             permissions, &result.offset, device, &result.inode);
   if (fields != 6) return std::nullopt;
+  result.writable = permissions[1] == 'w';
   return result;
 }
 
@@ -343,7 +345,7 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
       return Error::system("cannot examine a mapping of process {}", pid);
     }
     if (const auto node = classify(status))
-      result.push_back({map->start, map->end, map->offset, *node});
+      result.push_back({map->start, map->end, map->offset, *node, map->writable});
   }
   return result;
 }

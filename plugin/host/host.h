@@ -94,6 +94,7 @@ struct ProcessVma {
   uint64_t end;
   uint64_t offset;
   NodeId node;
+  bool writable = false;  // by the process
 };
 
 class Host {

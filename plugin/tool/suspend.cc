@@ -15,7 +15,9 @@ class Suspend : public Purpose {
  public:
   Status begin(kernel::Api& api, const host::Host& host, dump::Tree& tree,
                const std::function<void(uint64_t)>& moves) override {
-    suspension_ = TRY(dump::Suspension::suspend(api, host, tree, moves));
+    api_ = &api;
+    tree_ = &tree;
+    suspension_ = TRY(dump::Suspension::suspend(api, host, tree, gpu::make_sdma_engine, moves));
     return {};
   }
   std::string announce(pid_t pid, pid_t holder) const override {
@@ -28,18 +30,25 @@ class Suspend : public Purpose {
     return Json{{"state", "suspended"},
                 {"holder", holder},
                 {"bytes", suspension_.bytes()},
-                {"kept", suspension_.kept()}}
+                {"kept", suspension_.kept()},
+                {"hashed", suspension_.hashed()}}
         .dump();
   }
   Status may_end(pid_t pid, Request request, const host::Host& host) const override {
     if (request != Request::kResume)
       return Error::of(EBADFD, "process {} is suspended, not frozen: use amdgpu-criu resume", pid);
     Status room = suspension_.check_room(host);
-    if (room.ok()) return {};
-    return std::move(room).error().within(formatted("process {} stays suspended", pid));
+    if (!room.ok())
+      return std::move(room).error().within(formatted("process {} stays suspended", pid));
+    auto compared = suspension_.compare(*api_, host, *tree_, gpu::make_sdma_engine);
+    if (compared.ok()) return {};
+    return std::move(compared).error().within(formatted(
+        "process {} stays suspended, and continues if process {} is ended", pid, getpid()));
   }
 
  private:
+  kernel::Api* api_ = nullptr;  // of the process that holds the pause, as the tree
+  dump::Tree* tree_ = nullptr;
   dump::Suspension suspension_;
 };
 

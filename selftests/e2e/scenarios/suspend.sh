@@ -38,6 +38,17 @@ resume() {
   echo "resumed after $(seconds_since "$begin") s: VRAM in use $(mebibytes "$(vram_used)") MiB"
 }
 
+# How much work the compute rings have done. Queues of KFD are none of them.
+compute_jobs() {
+  local number sum=0
+  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  for number in $(cat /sys/kernel/debug/dri/*/amdgpu_fence_info |
+    awk '/^--- ring/ { compute = /\(comp/ } compute && /^Last signaled fence/ { print $NF }'); do
+    sum=$((sum + number))
+  done
+  echo $sum
+}
+
 start_suspendable() {
   start gpu_chain --vram $MOST_OF_VRAM
   first_steps 10
@@ -48,18 +59,23 @@ start_suspendable() {
 neighbour() { "$PAYLOAD/bin/gpu_chain" --vram $MOST_OF_VRAM --steps 20 >"$DIR/neighbour.log" 2>&1; }
 
 scenario_suspend() {
+  local jobs
   need_vram 1
   start_suspendable
   neighbour && fail "two processes have more VRAM than there is"
   suspend
   [ $((VRAM_BEFORE - USED)) -ge $((MOST_OF_VRAM << 20)) ] || fail "the VRAM is not given back"
+  # What the CPU does not see is compared when it is back.
+  json "$DIR/state.json" "it['hashed'] >= 2 * 2**20"
   makes_no_progress 1
   refuses "is suspended, not frozen" thaw
   refuses "frozen or suspended already" suspend
   ! criu_dump suspended "$DIR/images" || fail "a suspended process was dumped"
   neighbour || fail "the neighbour: status $?: $(tail -n 3 "$DIR/neighbour.log")"
   grep -q '^final ok' "$DIR/neighbour.log" || fail "the neighbour: $(tail -n 3 "$DIR/neighbour.log")"
+  jobs=$(compute_jobs)
   resume
+  [ "$(compute_jobs)" -gt "$jobs" ] || fail "the GPU has compared nothing"
   refuses "neither frozen nor suspended" resume
   survives "after resume"
   ends_well "after resume"

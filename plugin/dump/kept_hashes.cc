@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "dump/kept_hashes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/log.h"
+
+namespace amdgpu_criu::dump {
+namespace {
+
+using Access = KeptHashes::Access;
+using Hashes = std::vector<gpu::ChunkHash>;
+
+constexpr uint32_t kChunkBytes = 256u << 10;
+// Nothing is copied.
+constexpr gpu::StagingSize kStaging{1, 4096};
+
+// Of all BOs, one after another.
+Result<Hashes> hash_all(const Access& access, const VramOfGpu& vram) {
+  auto engine =
+      TRY(access.make_engine(TRY(access.host.open_render(vram.gpu.render_minor)), kStaging));
+  const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
+  Hashes hashes;
+  for (std::span<const kernel::Bo> bos = vram.bos; !bos.empty();) {
+    gpu::HashBatch batch(kChunkBytes);
+    while (batch.size() < bos.size() && batch.has_room()) {
+      const kernel::Bo& bo = bos[batch.size()];
+      const Fd dmabuf = TRY(access.api.dmabuf(node, access.tree.session(), bo.object_id));
+      batch.add(std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, bo.size))), bo.size);
+    }
+    TRY(engine->hash(batch.bos(), kChunkBytes, [&](std::span<const gpu::ChunkHash> some) {
+      hashes.insert(hashes.end(), some.begin(), some.end());
+      return true;
+    }));
+    bos = bos.subspan(batch.size());
+  }
+  return hashes;
+}
+
+// Of all processes of the tree that still exist.
+std::vector<host::ProcessVma> mappings_of(const Access& access) {
+  std::vector<host::ProcessVma> all;
+  for (const Member& member : access.tree.members())
+    if (const auto vmas = access.host.vmas_of(member.pid); vmas.ok())
+      all.insert(all.end(), vmas->begin(), vmas->end());
+  return all;
+}
+
+Status compare_bos(const VramOfGpu& vram, const Hashes& before, const Hashes& now,
+                   std::span<const host::ProcessVma> vmas, uint64_t& compared) {
+  size_t next = 0;
+  for (const kernel::Bo& bo : vram.bos) {
+    const size_t first = next;
+    next += gpu::chunks_of(bo.size, kChunkBytes);
+    if (is_writable(bo, vram.gpu.render_minor, vmas)) continue;
+    for (size_t i = first; i < next; i++)
+      if (now[i] != before[i])
+        return Error::of(EIO,
+                         "its memory on {} is not what it was: the BO with handle {:#x} of {} "
+                         "bytes differs at {:#x}; host memory, the link or the GPU is faulty",
+                         vram.gpu.describe(), bo.handle, bo.size, (i - first) * kChunkBytes);
+    compared += bo.size;
+  }
+  return {};
+}
+
+}  // namespace
+
+uint64_t VramOfGpu::bytes() const {
+  return std::accumulate(bos.begin(), bos.end(), uint64_t{0},
+                         [](uint64_t sum, const kernel::Bo& bo) { return sum + bo.size; });
+}
+
+bool is_writable(const kernel::Bo& bo, unsigned minor, std::span<const host::ProcessVma> vmas) {
+  if (bo.mmap_offset == ~uint64_t{0}) return false;
+  return std::ranges::any_of(vmas, [&](const host::ProcessVma& vma) {
+    return vma.writable && vma.node.kind == host::NodeKind::kRender && vma.node.minor == minor &&
+           vma.offset < bo.mmap_offset + bo.size &&
+           bo.mmap_offset < vma.offset + (vma.end - vma.start);
+  });
+}
+
+KeptHashes KeptHashes::compute(const Access& access, const std::vector<VramOfGpu>& vram) {
+  KeptHashes result;
+  const auto vmas = mappings_of(access);
+  for (const VramOfGpu& one : vram) {
+    Kept kept{{one.gpu, {}}, {}};
+    std::ranges::copy_if(one.bos, std::back_inserter(kept.vram.bos), [&](const kernel::Bo& bo) {
+      return bo.flags & AMDGPU_CRIU_BO_CONTENTS && !is_writable(bo, one.gpu.render_minor, vmas);
+    });
+    if (kept.vram.bos.empty()) continue;
+    auto hashes = hash_all(access, kept.vram);
+    if (!hashes.ok()) {
+      log_info("memory of {} is not compared when it is back: {}", one.gpu.describe(),
+               hashes.error().message());
+      continue;
+    }
+    kept.hashes = std::move(*hashes);
+    result.kept_.push_back(std::move(kept));
+  }
+  return result;
+}
+
+uint64_t KeptHashes::bytes() const {
+  return std::accumulate(kept_.begin(), kept_.end(), uint64_t{0},
+                         [](uint64_t sum, const Kept& one) { return sum + one.vram.bytes(); });
+}
+
+Result<uint64_t> KeptHashes::compare(const Access& access) const {
+  uint64_t compared = 0;
+  for (const Kept& one : kept_) {
+    const auto hashes = hash_all(access, one.vram);
+    if (hashes.ok())
+      TRY(compare_bos(one.vram, one.hashes, *hashes, mappings_of(access), compared));
+    else
+      log_info("memory of {} is not compared: {}", one.vram.gpu.describe(),
+               hashes.error().message());
+  }
+  return compared;
+}
+
+}  // namespace amdgpu_criu::dump

@@ -17,6 +17,7 @@
 #include "criu/program.h"
 #include "image/set.h"
 #include "tests/criu_program.h"
+#include "tests/patience.h"
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -30,14 +31,18 @@ using testing_support::kOtherGpu;
 using testing_support::kOtherMinor;
 using testing_support::kOtherPath;
 using testing_support::kRenderPath;
+using testing_support::patient;
 using testing_support::program;
 
 constexpr int kFiles = 4;
+constexpr uint64_t kBos = 8;
+constexpr uint64_t kShare = 0x8000;  // of a BO
+constexpr uint64_t kShareOfGpu = kBos / 2 * kShare;
 
 kernel::Bo make_bo_of_either_gpu(uint64_t id) {
   kernel::Bo bo{};
   bo.object_id = id;
-  bo.size = 0x8000;
+  bo.size = kShare;
   bo.mmap_offset = id * 0x100000;
   bo.gpu_id = id % 2 ? kGpu : kOtherGpu;
   bo.domain = AMDGPU_CRIU_DOMAIN_GTT;
@@ -80,7 +85,7 @@ class Parallel : public testing_support::HooksTest {
       FakeRender& render = state_.renders.emplace_back();
       render.file = std::move(*files.back().duplicate());
       render.blob = formatted("file {}", i);
-      for (uint64_t id = 1; id <= 8; id++) {
+      for (uint64_t id = 1; id <= kBos; id++) {
         if (!state_.objects.contains(id)) add_object(state_, make_bo_of_either_gpu(id), id);
         render.bos.push_back(make_bo_of_either_gpu(id));
       }
@@ -157,6 +162,33 @@ TEST_F(Parallel, GpusDoNotWaitForEachOthersDmaBufs) {
       if (std::chrono::steady_clock::now() > end) throw std::bad_alloc();
   };
   EXPECT_EQ(dump(), 0) << log();
+}
+
+// The first GPU that copies waits until the other one has copied all of its own.
+TEST_F(Parallel, GpusDoNotWaitForEachOthersCopies) {
+  const auto hold_first_until = [](const std::function<bool()>& done) {
+    testing_support::during_copies = [done] {
+      static std::atomic<int> calls = 0;
+      if (calls++ > 0) return;
+      const auto end = std::chrono::steady_clock::now() + patient(std::chrono::seconds(20));
+      for (; !done(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+        if (std::chrono::steady_clock::now() > end) throw std::bad_alloc();
+    };
+  };
+  const uint64_t before = testing_support::bytes_read;
+  hold_first_until([&] { return testing_support::bytes_read - before >= kShareOfGpu; });
+  prepare();
+  hold_first_until([&] {
+    uint64_t filled[2] = {};
+    for (const auto& [id, bytes] : before_) filled[id % 2] += state_.bytes_filled(id);
+    return filled[0] == kShareOfGpu || filled[1] == kShareOfGpu;
+  });
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  restore_all();
+  EXPECT_EQ(resume(1), -ENOTSUP) << log();
+  EXPECT_EQ(contents(), before_);
+  end(kStageRestore, 0);
+  testing_support::during_copies = nullptr;
 }
 
 TEST_F(Parallel, ContentsOfAllGpusAreFilledWhenTasksAreResumed) {

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "gpu/engine.h"
+#include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::gpu {
 namespace {
@@ -137,6 +138,8 @@ TEST_P(SdmaEngine, CopiesToPagesOfFiles) {
   for (const char* directory : {"/dev/shm", "."}) {
     const Fd file(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     ASSERT_TRUE(file.valid()) << directory;
+    // The suite plugin-gpu-dax sets it.
+    EXPECT_TRUE(!getenv("DAX") || pipeline::is_memory(file.get())) << directory;
     ASSERT_EQ(ftruncate(file.get(), kSize), 0);
     {
       const auto mapping = Mapping::map(kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file.get());

@@ -26,7 +26,7 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
     if file and base == DEFAULT:
         entries.append(payload.Entry(later_driver(module), "module/next/amdgpu.ko", False,
                                      "scripts/module --next"))
-    entries += importer(base, run)
+    entries += importer(base, run) + pmem(base, run)
     if with_softgpu:
         firmware = run / "firmware"
         softgpu.write_firmware(build, firmware)
@@ -45,12 +45,23 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
 def importer(base: str, run: Path) -> list[payload.Entry]:
     """vgem, a driver that imports what others export, with what it needs: for /payload/kselftest."""
     drm = modules(base) / "kernel/drivers/gpu/drm"
-    place = run / "importer"
+    return unpacked([drm / "drm_shmem_helper.ko.xz", drm / "vgem/vgem.ko.xz"], run / "importer")
+
+
+def pmem(base: str, run: Path) -> list[payload.Entry]:
+    """Drivers of memory that memmap= has reserved as a disk with DAX: for /payload/dax."""
+    nvdimm = modules(base) / "kernel/drivers/nvdimm"
+    return unpacked([nvdimm / f"{name}.ko.xz" for name in ("libnvdimm", "nd_btt", "nd_pmem", "nd_e820")],
+                    run / "pmem")
+
+
+def unpacked(files: Sequence[Path], place: Path) -> list[payload.Entry]:
+    """Modules that exist, unpacked, in the directory of the payload that has the name of `place`."""
     place.mkdir(exist_ok=True)
-    for file in (drm / "drm_shmem_helper.ko.xz", drm / "vgem/vgem.ko.xz"):
+    for file in files:
         if file.exists():
             (place / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
-    return [payload.Entry(place / "*", "importer", False, "make lab")]
+    return [payload.Entry(place / "*", place.name, False, "make lab")]
 
 
 def later_driver(module: str) -> Path:

@@ -5,6 +5,8 @@
 # restores when a container is created whose image is the path of such an archive.
 
 POD_IMAGE=localhost:5000/empty:1
+POD_COMMAND="exec $PAYLOAD/bin/gpu_chain </dev/null >>/tmp/workload.log 2>&1"
+POD_STATE=/run/containerd/io.containerd.runtime.v2.task/k8s.io
 CDI_SPECS=/etc/cdi
 
 cri() { "$PAYLOAD/e2e/cri" "$@" 2>>"$DIR/cri.log"; }
@@ -64,7 +66,6 @@ is_cri_up() { cri version >"$DIR/version"; }
 is_registry_up() { [ "$(cri pull $POD_IMAGE)" ]; }
 
 need_pods() {
-  need_two_nodes
   [ -x /usr/bin/containerd ] && [ -d /usr/lib/python3/dist-packages/cri ] ||
     fail "there is no containerd: selftests/vm/run --image pods"
   prepare_engines
@@ -95,7 +96,8 @@ remove_pods() {
   [ -z "${POD-}" ] || cri remove "$POD" >/dev/null
   kill "$CONTAINERD" 2>/dev/null && wait_gone "$CONTAINERD" 10
   pkill -KILL -f '^/usr/bin/containerd-shim' || true
-  awk '{ print $2 }' /proc/mounts | grep -E '^(/run/containerd|/var/lib/containerd)' | sort -r | while read -r mount; do
+  # A restore whose criu was killed has left its view of cgroups there.
+  awk '{ print $2 }' /proc/mounts | grep -E "^(/run|/var/lib|$SCRATCH)/containerd" | sort -r | while read -r mount; do
     umount -l "$mount"
   done
   rm -rf "$SCRATCH/containerd" "$SCRATCH/tmp" $CDI_SPECS
@@ -124,7 +126,7 @@ pod_create() {
   POD=$(cri pod "$1" "$DIR") || fail "no pod $1: $(tail -n 2 "$DIR/cri.log")"
   POD_CONTAINER=$(cri create "$POD" "$(container_json "${@:2}")") ||
     fail "no container in pod $1: $(tail -n 2 "$DIR/cri.log")"
-  LOG=/run/containerd/io.containerd.runtime.v2.task/k8s.io/$POD_CONTAINER/rootfs/tmp/workload.log
+  LOG=$POD_STATE/$POD_CONTAINER/rootfs/tmp/workload.log
 }
 
 # pod_start NAME IMAGE GPU COMMAND: sets PID, too
@@ -146,36 +148,46 @@ pod_opens_gpu_again() {
 # pod_checkpoint ARCHIVE WHAT: the shim keeps CRIU's log of one that fails
 pod_checkpoint() {
   cri checkpoint "$POD_CONTAINER" "$1" && return
-  cp "${LOG%/rootfs/*}/criu-dump.log" "$DIR/criu-failed.log"
+  cp "$POD_STATE/$POD_CONTAINER/criu-dump.log" "$DIR/criu-failed.log"
   fail "no $2: $(tail -n 2 "$DIR/cri.log")"
 }
 
-# pod_moves: a pod with the first GPU is checkpointed, continues, ends, and is restored in another pod with the
-# second one
-pod_moves() {
-  local steps command="exec $PAYLOAD/bin/gpu_chain </dev/null >>/tmp/workload.log 2>&1"
-  need_pods
-  pod_start first $POD_IMAGE 0 "$command"
+# start_pod NAME: one with the first GPU that does some steps
+start_pod() {
+  pod_start "$1" $POD_IMAGE 0 "$POD_COMMAND"
   wait_until 120 log_is_there || fail "the workload has no output"
   wait_until 120 started || fail "the workload is not ready"
   sees_one_gpu $FIRST_MINOR
   first_steps "$BEFORE_DUMP"
-  pod_checkpoint "$DIR/archive.tar" checkpoint
-  STEP_BEFORE=$(last_step)
-  goes_on "$STEP_BEFORE" "after the checkpoint"
-  tar -xOf "$DIR/archive.tar" dump.log >"$DIR/criu-dump.log" 2>/dev/null
-  echo "checkpoint: $(stat -c %s "$DIR/archive.tar") bytes, the pod goes on"
-  cri remove "$POD" || fail "the first pod stays"
-  wait_gone "$PID" 20 || fail "the first workload is still there"
-  pod_start second "$DIR/archive.tar" 1 "$command"
+}
+
+# pod_arrives_as NAME IMAGE: restores it with the second GPU
+pod_arrives_as() {
+  local steps
+  pod_start "$1" "$2" 1 "$POD_COMMAND"
   steps=$(last_step)
-  goes_on "$steps" "in the second pod"
-  all_memory_is_right "in the second pod"
+  goes_on "$steps" "in the $1 pod"
+  all_memory_is_right "in the $1 pod"
   steps_are_unbroken
   has_open_only $SECOND_MINOR
   sees_one_gpu $SECOND_MINOR "renderD$FIRST_MINOR renderD$SECOND_MINOR"
   pod_opens_gpu_again
   echo "restored with another GPU, at step $steps; a second program uses it"
+}
+
+# pod_moves: a pod with the first GPU is checkpointed, continues, ends, and is restored in another pod with the
+# second one
+pod_moves() {
+  need_two_nodes
+  need_pods
+  start_pod first
+  pod_checkpoint "$DIR/archive.tar" checkpoint
+  goes_on "$(last_step)" "after the checkpoint"
+  tar -xOf "$DIR/archive.tar" dump.log >"$DIR/criu-dump.log" 2>/dev/null
+  echo "checkpoint: $(stat -c %s "$DIR/archive.tar") bytes, the pod goes on"
+  cri remove "$POD" || fail "the first pod stays"
+  wait_gone "$PID" 20 || fail "the first workload is still there"
+  pod_arrives_as second "$DIR/archive.tar"
   pod_checkpoint "$DIR/again.tar" "second checkpoint"
   goes_on "$(last_step)" "after a second checkpoint"
   ends_well "in the second pod"

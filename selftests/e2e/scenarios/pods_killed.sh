@@ -20,10 +20,13 @@ pod_log() { # pod_log dump|restore
     -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d ' ' -f 2
 }
 
+# CRI says that a paused container is running.
 pod_says() {
   local state pid
   read -r state pid < <(cri status "$POD_CONTAINER")
-  [ "$state" != CONTAINER_RUNNING ] || echo "running $pid"
+  [ "$state" = CONTAINER_RUNNING ] || return
+  state=$(ctr --namespace k8s.io tasks list | awk -v id="$POD_CONTAINER" '$1 == id { print tolower($3) }')
+  echo "${state:-unknown} $pid"
 }
 
 killed_pod() {
@@ -49,9 +52,10 @@ judge_pod() { # judge_pod OPERATION STEP ACTION
 # A half state that belongs to containerd, and the reason
 known_half_of_pod() { # known_half_of_pod OPERATION STEP ACTION
   case $1:$3:$STATE in
-    checkpoint:containerd:*'it does no steps'*)
-      ctr --namespace k8s.io tasks resume "$POD_CONTAINER" && wait_until 20 makes_steps || return 1
-      echo 'containerd has frozen the container: ctr -n k8s.io tasks resume, when it is back' ;;
+    checkpoint:*': paused '*)
+      ends_pause && pod_says | grep -q running && in_pod /usr/bin/true && wait_until 20 makes_steps || return 1
+      echo 'containerd has frozen the container, and calls it paused, also if criu had thawed it: it refuses exec, and' \
+        'no other checkpoint freezes it: write 1 to its cgroup.freeze, then ctr -n k8s.io tasks resume' ;;
     restore:*:*'the engine says: ')
       [[ $2 != RESTORE ]] || return 1
       echo 'criu has released the tasks, but not reported it: containerd does not list the process, which continues: kill it' ;;
@@ -60,9 +64,14 @@ known_half_of_pod() { # known_half_of_pod OPERATION STEP ACTION
     *) return 1 ;;
   esac
 }
+# runc resumes only what is frozen, and containerd only what runc has resumed.
+ends_pause() {
+  echo 1 >"/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$PID/cgroup")/cgroup.freeze"
+  ctr --namespace k8s.io tasks resume "$POD_CONTAINER"
+}
 makes_steps() { [ "$(last_step)" -gt "$STEP_OF_KILL" ]; }
 
-pod_is_left() { [[ $STATE == runs* ]] && pod_says | grep -q running; }
+pod_is_left() { [[ $STATE == runs* || $STATE == *paused* ]] && pod_says | grep -q running; }
 
 remove_killed_pod() {
   local pid
@@ -72,15 +81,12 @@ remove_killed_pod() {
 }
 
 start_killed_pod() {
-  pod_start "first$((++POD_NUMBER))" $POD_IMAGE 0 "$POD_COMMAND"
-  wait_until 120 log_is_there || fail "the workload has no output"
-  wait_until 120 started || fail "the workload is not ready"
-  first_steps 5
+  BEFORE_DUMP=5 start_pod "first$((++POD_NUMBER))"
 }
 
 scenario_pod_killed() {
   local step action HALF=() POD_NUMBER=0 KILLED_WITH=containerd PROBE='' BUNDLE=$DIR/bundle
-  local POD_COMMAND="exec $PAYLOAD/bin/gpu_chain </dev/null >>/tmp/workload.log 2>&1"
+  need_two_nodes
   need_pods
   mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
   VRAM_FREE=$(vram_used)

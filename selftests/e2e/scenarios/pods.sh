@@ -5,6 +5,7 @@
 # restores when a container is created whose image is the path of such an archive.
 
 POD_IMAGE=localhost:5000/empty:1
+CHECKPOINT_IMAGE=localhost:5000/checkpoint:1
 POD_COMMAND="exec $PAYLOAD/bin/gpu_chain </dev/null >>/tmp/workload.log 2>&1"
 POD_STATE=/run/containerd/io.containerd.runtime.v2.task/k8s.io
 CDI_SPECS=/etc/cdi
@@ -73,7 +74,7 @@ need_pods() {
   ip link set lo up
   make_pod_image
   write_cdi
-  "$PAYLOAD/e2e/registry" "$DIR/empty" /usr/bin/busybox sleep 1000000 >"$DIR/registry.log" 2>&1 &
+  "$PAYLOAD/e2e/registry" "$DIR/empty" "$DIR/archive.tar" /usr/bin/busybox sleep 1000000 >"$DIR/registry.log" 2>&1 &
   PIDS+=($!)
   write_runtime
   write_containerd_config >"$DIR/containerd.toml"
@@ -175,8 +176,8 @@ pod_arrives_as() {
   echo "restored with another GPU, at step $steps; a second program uses it"
 }
 
-# pod_moves: a pod with the first GPU is checkpointed, continues, ends, and is restored in another pod with the
-# second one
+# pod_moves [IMAGE]: a pod with the first GPU is checkpointed, continues, ends, and is restored in another pod with
+# the second one, from the archive or from an image of it
 pod_moves() {
   need_two_nodes
   need_pods
@@ -187,7 +188,8 @@ pod_moves() {
   echo "checkpoint: $(stat -c %s "$DIR/archive.tar") bytes, the pod goes on"
   cri remove "$POD" || fail "the first pod stays"
   wait_gone "$PID" 20 || fail "the first workload is still there"
-  pod_arrives_as second "$DIR/archive.tar"
+  [ $# = 0 ] || cri pull "$1" || fail "containerd does not pull the image of the checkpoint"
+  pod_arrives_as second "${1:-$DIR/archive.tar}"
   pod_checkpoint "$DIR/again.tar" "second checkpoint"
   goes_on "$(last_step)" "after a second checkpoint"
   ends_well "in the second pod"
@@ -202,3 +204,6 @@ scenario_pod_crun() {
   BUNDLE_RUNTIME=crun
   pod_moves
 }
+
+# As an OCI image, whose only layer is the archive
+scenario_pod_image() { pod_moves $CHECKPOINT_IMAGE; }

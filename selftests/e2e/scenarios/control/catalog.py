@@ -79,7 +79,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # The campaign `killed` runs these.
     "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With the image that scripts/pods makes.
-    "pods": ("pod_cdi", "pod_devices", "pod_crun"),
+    "pods": ("pod_cdi", "pod_devices", "pod_crun", "pod_image"),
     # Likewise; the campaign `killed` runs it.
     "pods_killed": ("pod_killed",),
     # With one GPU.

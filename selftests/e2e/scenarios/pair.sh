@@ -35,3 +35,31 @@ scenario_podman_arrives() {
   ends_well "after the restore"
   rm -rf /shared/kept
 }
+
+# Runs on node 1. The archive is all that node 2 gets: its registry makes the same base image.
+scenario_pod_leaves() {
+  need_gpus 1
+  need_plugin
+  need_pods
+  start_pod first
+  USAGE=$(gpu_usage)
+  pod_checkpoint "$KEPT/archive.tar" checkpoint
+  STEP_BEFORE=$(last_step)
+  goes_on "$STEP_BEFORE" "after the checkpoint"
+  cri remove "$POD" || fail "the pod stays"
+  keep_facts pod
+}
+
+scenario_pod_arrives() {
+  need_pair
+  need_two_nodes
+  on_node1 300 "PATIENCE=$PATIENCE KEPT=/shared/kept /payload/e2e/run pod_leaves" || fail "node 1 has no checkpoint"
+  KEPT=/shared/kept
+  read_facts pod
+  another_boot
+  [ "$(gpu_ids | tr '\n' ' ')" != "$OLD_GPU_IDS" ] || fail "node 1 has the same GPUs"
+  need_pods
+  pod_arrives_as second "$KEPT/archive.tar"
+  ends_well "on node 2"
+  rm -rf /shared/kept
+}

@@ -74,12 +74,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "pair": ("podman_arrives",),
     # Likewise, with the image that scripts/slurm makes; the last one ends node 1.
     "slurm": ("slurm_preempted", "slurm_refused", "slurm_node_lost"),
-    # podman_arrives runs this on node 1.
-    "node1": ("podman_leaves",),
+    # podman_arrives and pod_arrives run these on node 1.
+    "node1": ("podman_leaves", "pod_leaves"),
     # The campaign `killed` runs these.
     "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With the image that scripts/pods makes.
     "pods": ("pod_cdi", "pod_devices", "pod_crun", "pod_image"),
+    # Likewise, in a pair of guests, on node 2.
+    "pods-pair": ("pod_arrives",),
     # Likewise; the campaign `killed` runs it.
     "pods_killed": ("pod_killed",),
     # With one GPU.

@@ -18,7 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing_support::ContentsTest;
 using testing_support::kChunk;
-using testing_support::kStaging;
 using testing_support::Meeting;
 using testing_support::pages_of_files;
 using testing_support::patient;
@@ -30,7 +29,7 @@ class DumpIntoPages : public ContentsTest {
     ContentsTest::SetUp();
     add(1, 4096, 1);
     add(2, PageWindows::kWindow + 12288, 2);
-    write(2, 5 * kChunk, std::string(2 * kChunk, 0));
+    write(2, uint64_t{5} * kChunk, std::string(size_t{2} * kChunk, 0));
     for (uint64_t id = 10; id < 40; id++) add(id, 4096 + 4096 * (id % 3), id % 5);
     add(50, PageWindows::kWindow / 4, 3);
     TempDir disk;

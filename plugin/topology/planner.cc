@@ -207,10 +207,22 @@ Error explain(const Search& search, std::span<const Gpu> sources, std::span<cons
   return Error(ENODEV, "every saved GPU fits some GPU of this machine, but two need the same one");
 }
 
+// In the order in which they choose. A GPU that needs less memory would take the emptiest target.
+std::vector<Gpu> in_order(std::span<const Gpu> sources, const Room& room) {
+  std::vector<Gpu> result(sources.begin(), sources.end());
+  const auto needed = [&](const Gpu& source) {
+    const auto found = room.needed.find(source.gpu_id);
+    return found == room.needed.end() ? 0 : found->second;
+  };
+  if (room.spread) std::ranges::stable_sort(result, std::greater(), needed);
+  return result;
+}
+
 }  // namespace
 
-Result<Assignment> plan(std::span<const Gpu> sources, std::span<const Gpu> targets,
+Result<Assignment> plan(std::span<const Gpu> saved, std::span<const Gpu> targets,
                         std::span<const Wish> wishes, const Ignored& ignored, const Room& room) {
+  const std::vector<Gpu> sources = in_order(saved, room);
   Search search(sources, targets, ignored, room);
   for (const Wish& wish : wishes) TRY(search.wish(wish));
   if (!search.solve()) return explain(search, sources, targets, ignored, room);

@@ -22,7 +22,9 @@ struct Room {
   // Of targets: less than `free` by what the kernel would move away, such as memory of render
   // nodes.
   std::map<uint32_t, uint64_t> unused;
-  bool spread = false;  // the target with the largest part unused comes first
+  // The target with the largest part unused comes first, and the source that needs most memory
+  // chooses first.
+  bool spread = false;
 };
 
 // A pure function. GPUs of one XGMI hive, or of one NUMA node, stay in one, and GPUs that had a

@@ -92,6 +92,13 @@ TEST_F(PlannerOfReplicas, SpreadByThePartThatIsFree) {
   EXPECT_EQ(order, "919919919");
 }
 
+TEST_F(PlannerOfReplicas, AreNotHeldOnAGpuByAnotherOneThatNeedsLess) {
+  sources_ = {gpu(1, 128), gpu(9, 129)};
+  sources_[1].properties["vram_size"] = targets_[0].properties["vram_size"] = 2ull << 30;
+  room_ = {{{1, 1u << 20}, {9, 300u << 20}}, {}, {{1, 1900u << 20}, {9, 1600u << 20}}, true};
+  EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 9), Pair(9, 1)));
+}
+
 // Render nodes have filled the larger GPU, whose memory the kernel would move away.
 TEST_F(PlannerOfReplicas, PreferTheGpuThatNobodyUses) {
   room_.spread = true;

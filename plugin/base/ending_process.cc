@@ -58,14 +58,26 @@ bool has_runnable_thread(int process) {
   return found;
 }
 
-// The value after `name` in /proc/PID/status, a mask of signals.
-uint64_t signals_of(std::string_view status, std::string_view name) {
-  uint64_t mask = 0;
-  if (const size_t at = status.find(name); at != status.npos) {
-    const std::string_view value = status.substr(at + name.size());
-    std::from_chars(value.begin(), value.begin() + std::min<size_t>(value.size(), 16), mask, 16);
+// process: its directory. A line of /proc/PID/status that is longer than the text, such as that of
+// the groups, is not one of signals.
+uint64_t pending_signals_in(int process) {
+  const Fd file(openat(process, "status", O_RDONLY | O_CLOEXEC));
+  std::array<char, 4096> text;
+  uint64_t pending = 0;
+  size_t kept = 0;
+  for (ssize_t size = 0; (size = read(file.get(), text.data() + kept, text.size() - kept)) > 0;) {
+    std::string_view rest(text.data(), kept + static_cast<size_t>(size));
+    for (size_t end = 0; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
+      const std::string_view line = rest.substr(0, end);
+      uint64_t mask = 0;
+      if (line.starts_with("SigPnd:\t") || line.starts_with("ShdPnd:\t"))
+        std::from_chars(line.begin() + 8, line.end(), mask, 16);
+      pending |= mask;
+    }
+    kept = rest.size() < text.size() ? rest.size() : 0;
+    std::copy_n(rest.begin(), kept, text.begin());
   }
-  return mask;
+  return pending;
 }
 
 // The flags in /proc/PID/stat, the seventh field after the name.
@@ -84,6 +96,8 @@ bool ends_within(const Pidfd& process, std::chrono::milliseconds patience) {
 
 }  // namespace
 
+uint64_t pending_signals(pid_t pid) { return pending_signals_in(open_proc(pid).get()); }
+
 bool has_ended(const Pidfd& process) { return ends_within(process, {}); }
 
 bool is_ending(const Pidfd& process) {
@@ -91,11 +105,8 @@ bool is_ending(const Pidfd& process) {
   constexpr uint64_t kKilled = 1ull << (SIGKILL - 1);
   const Fd directory = open_proc(process.pid());
   std::array<char, 512> stat;
-  std::array<char, 4096> text;
-  const std::string_view status = read_text(directory.get(), "status", text);
-  const uint64_t pending = signals_of(status, "SigPnd:\t") | signals_of(status, "ShdPnd:\t");
-  return pending & kKilled || flags_of(read_text(directory.get(), "stat", stat)) & kExiting ||
-         has_ended(process);
+  return pending_signals_in(directory.get()) & kKilled ||
+         flags_of(read_text(directory.get(), "stat", stat)) & kExiting || has_ended(process);
 }
 
 bool EndingProcess::is_busy() {

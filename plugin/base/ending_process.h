@@ -5,11 +5,15 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cstdint>
 
 #include "base/fd.h"
 
 namespace amdgpu_criu {
 
+// Signals that are pending for all threads of the process, or for the first one; bit N-1 is
+// signal N.
+uint64_t pending_signals(pid_t pid);
 bool has_ended(const Pidfd& process);
 // True if it has ended, has begun to exit, which takes long if it frees much memory, or will:
 // SIGKILL was sent to it.

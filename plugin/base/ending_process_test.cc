@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "base/ending_process.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <functional>
 #include <thread>
+#include <vector>
 
 namespace amdgpu_criu {
 namespace {
@@ -75,6 +78,24 @@ TEST(EndingProcess, OneThatWorksInAnotherThreadIsBusy) {
   }
   EXPECT_EQ(looks, 10);
 }
+
+// The line of the groups is longer than what is read at once.
+TEST(PendingSignals, AreFoundBehindManyGroups) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to have groups";
+  const Child child([] {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    const std::vector<gid_t> groups(2000, 4000000000);
+    if (setgroups(groups.size(), groups.data()) == 0) raise(SIGTERM);
+    sleep_forever();
+  });
+  while (pending_signals(child.process().pid()) == 0) usleep(1000);
+  EXPECT_EQ(pending_signals(child.process().pid()), 1u << (SIGTERM - 1));
+}
+
+TEST(PendingSignals, OfAProcessThatDoesNotExistAreNone) { EXPECT_EQ(pending_signals(-1), 0u); }
 
 TEST(EndingProcess, OneThatDoesNotExistIsNotBusy) {
   EndingProcess ending(-1);

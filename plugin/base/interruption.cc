@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <string>
+
+#include "base/ending_process.h"
 
 namespace amdgpu_criu {
 namespace {
@@ -64,15 +64,11 @@ int pending_signal() {
   return 0;
 }
 
-// For all threads of the process, or the first one.
+// 0: none is pending
 int pending_signal_of(pid_t pid) {
-  std::ifstream status(formatted("/proc/{}/status", pid));
-  for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
-    const uint64_t pending = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
-    for (const int number : kSignals)
-      if (pending & 1ull << (number - 1)) return number;
-  }
+  const uint64_t pending = pending_signals(pid);
+  for (const int number : kSignals)
+    if (pending & 1ull << (number - 1)) return number;
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "image/set.h"
 
 namespace amdgpu_criu::dump {
+
 Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,
                                                            const std::vector<pid_t>& processes) {
   // With a position of its own.

@@ -15,7 +15,7 @@ PageWindows::PageWindows(gpu::Engine& engine, pipeline::Workers& workers,
                          std::span<const std::byte> file)
     : engine_(engine), workers_(workers), file_(file) {}
 
-Result<std::shared_ptr<const PageWindows::Window>> PageWindows::at(uint64_t place) {
+Result<std::shared_ptr<const gpu::PageWindow>> PageWindows::at(uint64_t place) {
   const uint64_t number = place / kWindow, last = (file_.size() - 1) / kWindow;
   if (place >= file_.size()) return Error(EFBIG, "the file has no more pages");
   while (!prepared_.empty() && prepared_.front()->window->end <= place) {
@@ -28,7 +28,7 @@ Result<std::shared_ptr<const PageWindows::Window>> PageWindows::at(uint64_t plac
   Prepared& first = *prepared_.front();
   Status status = workers_.wait(first.batch);
   if (status.ok()) status = first.result;
-  if (status.ok()) return std::shared_ptr<const Window>(first.window);
+  if (status.ok()) return std::shared_ptr<const gpu::PageWindow>(first.window);
   stop();
   return std::move(status).error();
 }
@@ -38,7 +38,7 @@ void PageWindows::start(uint64_t number) {
   one.window->start = number * kWindow;
   one.window->end = std::min<uint64_t>(one.window->start + kWindow, file_.size());
   workers_.start(one.batch, 1, [this, &one](size_t, pipeline::Codec&) {
-    Window& window = *one.window;
+    gpu::PageWindow& window = *one.window;
     auto pages = engine_.import_pages(file_.subspan(window.start, window.end - window.start),
                                       gpu::PageUse::kWrite);
     if (pages.ok())

@@ -12,13 +12,8 @@ namespace amdgpu_criu::dump {
 
 class PageWindows {
  public:
-  // A part of the file whose pages the GPU knows. It holds them while it exists.
+  // Of a window
   static constexpr uint64_t kWindow = 4u << 20;
-  struct Window {
-    uint64_t start = 0;  // in the file
-    uint64_t end = 0;
-    std::unique_ptr<gpu::Imported> pages;
-  };
 
   // file: a shared mapping of all of it
   PageWindows(gpu::Engine& engine, pipeline::Workers& workers, std::span<const std::byte> file);
@@ -28,12 +23,12 @@ class PageWindows {
 
   // The window with that place, which is never before an earlier one. Meanwhile workers prepare
   // those that follow: the kernel allocates their pages. After an error there are no more windows.
-  Result<std::shared_ptr<const Window>> at(uint64_t place);
+  Result<std::shared_ptr<const gpu::PageWindow>> at(uint64_t place);
 
  private:
   struct Prepared {
     pipeline::Workers::Batch batch;
-    std::shared_ptr<Window> window = std::make_shared<Window>();
+    std::shared_ptr<gpu::PageWindow> window = std::make_shared<gpu::PageWindow>();
     Status result{};
   };
   void start(uint64_t number);

@@ -105,7 +105,7 @@ class Saver {
   struct Slot {
     State state = State::kIdle;
     std::vector<std::shared_ptr<gpu::Imported>> from;
-    std::vector<std::shared_ptr<const PageWindows::Window>> windows;
+    std::vector<std::shared_ptr<const gpu::PageWindow>> windows;
     std::vector<gpu::Piece> pieces;
     std::vector<Part> chunks;
     size_t used = 0;
@@ -174,7 +174,7 @@ class Saver {
   // before these are written.
   void place_in_pages(PageWindows& file, Slot& slot, Part& part, gpu::Piece piece) {
     const uint64_t place = to_.end();
-    std::vector<std::shared_ptr<const PageWindows::Window>> windows;
+    std::vector<std::shared_ptr<const gpu::PageWindow>> windows;
     for (uint64_t at = place; at < place + part.size; at = windows.back()->end) {
       auto window = file.at(at);
       if (!window.ok()) {

@@ -37,6 +37,13 @@ class Imported {
   virtual ~Imported() = default;
 };
 
+// Part of a file in memory whose pages the engine knows, and holds while this exists.
+struct PageWindow {
+  uint64_t start = 0;  // in the file
+  uint64_t end = 0;
+  std::unique_ptr<Imported> pages;
+};
+
 // Part of a BO and its place in a slot.
 struct Piece {
   Imported* bo = nullptr;

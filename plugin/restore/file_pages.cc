@@ -14,8 +14,8 @@ constexpr unsigned kMostWindows = 8;
 
 }  // namespace
 
-Result<std::shared_ptr<const FilePages::Window>> FilePages::at(const image::Chunk& chunk,
-                                                               uint64_t place) {
+Result<std::shared_ptr<const gpu::PageWindow>> FilePages::at(const image::Chunk& chunk,
+                                                             uint64_t place) {
   File& file = *TRY(open(chunk));
   const uint64_t number = place / kWindow;
   if (!file.windows.contains(number)) TRY(prepare(file, number));
@@ -38,11 +38,11 @@ Status FilePages::prepare(File& file, uint64_t number) {
   const uint64_t bytes = file.mapping.size(), page = sysconf(_SC_PAGESIZE);
   const uint64_t left = gpu::chunks_of(bytes - number * kWindow, kWindow);
   const uint64_t count = std::min<uint64_t>(left, std::clamp(workers_.threads(), 1u, kMostWindows));
-  std::vector<Window> windows(count);
+  std::vector<gpu::PageWindow> windows(count);
   std::vector<Status> results(count);
   pipeline::Workers::Batch batch;
   workers_.start(batch, count, [&](size_t i, pipeline::Codec&) {
-    Window& window = windows[i];
+    gpu::PageWindow& window = windows[i];
     window.start = (number + i) * kWindow;
     window.end = std::min(window.start + kWindow, (bytes + page - 1) / page * page);
     auto pages = engine_.import_pages(
@@ -55,7 +55,7 @@ Status FilePages::prepare(File& file, uint64_t number) {
   TRY(workers_.wait(batch));
   for (Status& result : results) TRY(std::move(result));
   for (size_t i = 0; i < count; i++)
-    file.windows[number + i] = std::make_shared<const Window>(std::move(windows[i]));
+    file.windows[number + i] = std::make_shared<const gpu::PageWindow>(std::move(windows[i]));
   return {};
 }
 

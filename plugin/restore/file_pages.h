@@ -15,25 +15,20 @@ namespace amdgpu_criu::restore {
 
 class FilePages {
  public:
-  // A part of a file whose pages the GPU knows, which workers prepare several of at a time. It
-  // holds them while it exists.
+  // Of a window; workers prepare several at a time.
   static constexpr uint64_t kWindow = 16u << 20;
-  struct Window {
-    uint64_t start = 0;  // in the file
-    uint64_t end = 0;
-    std::unique_ptr<gpu::Imported> pages;
-  };
 
   FilePages(gpu::Engine& engine, pipeline::Workers& workers, const image::ChunkFiles& files)
       : engine_(engine), workers_(workers), files_(files) {}
 
   // The window with that place of the chunk's file. An error: the GPU cannot have these pages.
-  Result<std::shared_ptr<const Window>> at(const image::Chunk& chunk, uint64_t place);
+  Result<std::shared_ptr<const gpu::PageWindow>> at(const image::Chunk& chunk, uint64_t place);
 
  private:
   struct File {
     Mapping mapping;
-    std::map<uint64_t, std::shared_ptr<const Window>> windows;  // by number; those used next
+    // By number; those used next.
+    std::map<uint64_t, std::shared_ptr<const gpu::PageWindow>> windows;
   };
   Result<File*> open(const image::Chunk& chunk);
   Status prepare(File& file, uint64_t number);

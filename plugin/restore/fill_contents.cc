@@ -85,7 +85,7 @@ class Filler {
   struct Slot {
     State state = State::kIdle;
     std::vector<std::shared_ptr<gpu::Imported>> to;
-    std::vector<std::shared_ptr<const FilePages::Window>> windows;
+    std::vector<std::shared_ptr<const gpu::PageWindow>> windows;
     uint64_t page_bytes = 0;
     std::vector<gpu::Piece> pieces;
     std::vector<Part> parts;

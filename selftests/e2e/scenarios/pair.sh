@@ -2,6 +2,16 @@
 # shellcheck shell=bash
 # Two guests that have a network and the directory /shared: see selftests/vm/pair.
 
+# take_from_node1 FACTS COMMAND: node 1, which has other GPUs, runs COMMAND, which keeps FACTS in /shared/kept
+take_from_node1() {
+  need_pair
+  on_node1 300 "KEPT=/shared/kept $2" || fail "node 1 has not dumped"
+  KEPT=/shared/kept
+  read_facts "$1"
+  another_boot
+  [ "$(gpu_ids | tr '\n' ' ')" != "$OLD_GPU_IDS" ] || fail "node 1 has the same GPUs"
+}
+
 # Runs on node 1. The image is copied too, because the guests have no registry.
 scenario_podman_leaves() {
   need_gpus 1
@@ -17,12 +27,7 @@ scenario_podman_leaves() {
 }
 
 scenario_podman_arrives() {
-  need_pair
-  on_node1 300 'KEPT=/shared/kept /payload/e2e/run podman_leaves' || fail "node 1 has not dumped"
-  KEPT=/shared/kept
-  read_facts podman
-  another_boot
-  [ "$(gpu_ids | tr '\n' ' ')" != "$OLD_GPU_IDS" ] || fail "node 1 has the same GPUs"
+  take_from_node1 podman '/payload/e2e/run podman_leaves'
   need_engine podman
   need_engine "$PODMAN_RUNTIME"
   prepare_engines
@@ -51,13 +56,8 @@ scenario_pod_leaves() {
 }
 
 scenario_pod_arrives() {
-  need_pair
   need_two_nodes
-  on_node1 300 "PATIENCE=$PATIENCE KEPT=/shared/kept /payload/e2e/run pod_leaves" || fail "node 1 has no checkpoint"
-  KEPT=/shared/kept
-  read_facts pod
-  another_boot
-  [ "$(gpu_ids | tr '\n' ' ')" != "$OLD_GPU_IDS" ] || fail "node 1 has the same GPUs"
+  take_from_node1 pod "PATIENCE=$PATIENCE /payload/e2e/run pod_leaves"
   need_pods
   pod_arrives_as second "$KEPT/archive.tar"
   ends_well "on node 2"

@@ -2,7 +2,9 @@
 #include "dump/kept_hashes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
 
 #include "base/log.h"
 
@@ -38,22 +40,41 @@ Result<Hashes> hash_all(const Access& access, const VramOfGpu& vram) {
   return hashes;
 }
 
-// Of all processes of the tree that still exist.
-std::vector<host::ProcessVma> mappings_of(const Access& access) {
-  std::vector<host::ProcessVma> all;
+// Mappings of render nodes by which a process of the tree that still exists can write.
+std::vector<host::ProcessVma> writable_mappings(const Access& access) {
+  std::vector<host::ProcessVma> result;
   for (const Member& member : access.tree.members())
     if (const auto vmas = access.host.vmas_of(member.pid); vmas.ok())
-      all.insert(all.end(), vmas->begin(), vmas->end());
-  return all;
+      std::ranges::copy_if(*vmas, std::back_inserter(result), [](const host::ProcessVma& vma) {
+        return vma.writable && vma.node.kind == host::NodeKind::kRender;
+      });
+  return result;
+}
+
+bool may_be_written_by_others(const Access& access) {
+  const auto outside = outside_of(access.api, access.host, access.tree);
+  if (!outside.ok() || outside->num_bos > 0) return true;
+  return std::ranges::any_of(access.tree.members(), [&](const Member& member) {
+    return access.host.maps_writable_dmabuf(member.pid);
+  });
+}
+
+// minor: of the render node of the BO's GPU
+bool is_writable(const kernel::Bo& bo, unsigned minor, std::span<const host::ProcessVma> writable) {
+  if (bo.mmap_offset == ~uint64_t{0}) return false;
+  return std::ranges::any_of(writable, [&](const host::ProcessVma& vma) {
+    return vma.node.minor == minor && vma.offset < bo.mmap_offset + bo.size &&
+           bo.mmap_offset < vma.offset + (vma.end - vma.start);
+  });
 }
 
 Status compare_bos(const VramOfGpu& vram, const Hashes& before, const Hashes& now,
-                   std::span<const host::ProcessVma> vmas, uint64_t& compared) {
+                   std::span<const host::ProcessVma> writable, uint64_t& compared) {
   size_t next = 0;
   for (const kernel::Bo& bo : vram.bos) {
     const size_t first = next;
     next += gpu::chunks_of(bo.size, kChunkBytes);
-    if (is_writable(bo, vram.gpu.render_minor, vmas)) continue;
+    if (is_writable(bo, vram.gpu.render_minor, writable)) continue;
     for (size_t i = first; i < next; i++)
       if (now[i] != before[i])
         return Error::of(EIO,
@@ -72,27 +93,51 @@ uint64_t VramOfGpu::bytes() const {
                          [](uint64_t sum, const kernel::Bo& bo) { return sum + bo.size; });
 }
 
-bool is_writable(const kernel::Bo& bo, unsigned minor, std::span<const host::ProcessVma> vmas) {
-  if (bo.mmap_offset == ~uint64_t{0}) return false;
-  return std::ranges::any_of(vmas, [&](const host::ProcessVma& vma) {
-    return vma.writable && vma.node.kind == host::NodeKind::kRender && vma.node.minor == minor &&
-           vma.offset < bo.mmap_offset + bo.size &&
-           bo.mmap_offset < vma.offset + (vma.end - vma.start);
-  });
+Result<std::vector<VramOfGpu>> vram_of(kernel::Api& api, const host::Host& host, Tree& tree) {
+  std::vector<VramOfGpu> result;
+  for (topology::Gpu& gpu : TRY(host.gpus())) result.push_back({std::move(gpu), {}});
+  VramOfGpu unknown;
+  std::set<uint64_t> counted;
+  for (const PausedClient* client : tree.paused_clients()) {
+    const auto state = TRY(api.checkpoint(client->node(), tree.session(), client->info()));
+    for (const kernel::Bo& bo : state.bos) {
+      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || !counted.insert(bo.object_id).second) continue;
+      const auto device =
+          std::ranges::find(state.devices, bo.gpu_id, &kernel::CheckpointDevice::gpu_id);
+      const uint32_t id = device == state.devices.end() ? bo.gpu_id : device->actual_gpu_id;
+      const auto found =
+          std::ranges::find(result, id, [](const VramOfGpu& one) { return one.gpu.gpu_id; });
+      (found == result.end() ? unknown : *found).bos.push_back(bo);
+    }
+  }
+  result.push_back(std::move(unknown));
+  return result;
+}
+
+Result<kernel::Outside> outside_of(kernel::Api& api, const host::Host& host, Tree& tree) {
+  const auto gpus = TRY(host.gpus());
+  if (gpus.empty() && tree.renders().empty()) return kernel::Outside{};
+  const unsigned minor = gpus.empty() ? tree.renders().front().minor : gpus.front().render_minor;
+  const Fd render = TRY(host.open_render(minor));
+  return api.outside(kernel::render_node(render), tree.session());
 }
 
 KeptHashes KeptHashes::compute(const Access& access, const std::vector<VramOfGpu>& vram) {
   KeptHashes result;
-  const auto vmas = mappings_of(access);
+  if (may_be_written_by_others(access)) {
+    log_info("memory is not compared when work continues: other processes might write to it");
+    return result;
+  }
+  const auto writable = writable_mappings(access);
   for (const VramOfGpu& one : vram) {
     Kept kept{{one.gpu, {}}, {}};
     std::ranges::copy_if(one.bos, std::back_inserter(kept.vram.bos), [&](const kernel::Bo& bo) {
-      return bo.flags & AMDGPU_CRIU_BO_CONTENTS && !is_writable(bo, one.gpu.render_minor, vmas);
+      return bo.flags & AMDGPU_CRIU_BO_CONTENTS && !is_writable(bo, one.gpu.render_minor, writable);
     });
     if (kept.vram.bos.empty()) continue;
     auto hashes = hash_all(access, kept.vram);
     if (!hashes.ok()) {
-      log_info("memory of {} is not compared when it is back: {}", one.gpu.describe(),
+      log_info("memory of {} is not compared when work continues: {}", one.gpu.describe(),
                hashes.error().message());
       continue;
     }
@@ -109,10 +154,11 @@ uint64_t KeptHashes::bytes() const {
 
 Result<uint64_t> KeptHashes::compare(const Access& access) const {
   uint64_t compared = 0;
+  if (kept_.empty() || may_be_written_by_others(access)) return compared;
   for (const Kept& one : kept_) {
     const auto hashes = hash_all(access, one.vram);
     if (hashes.ok())
-      TRY(compare_bos(one.vram, one.hashes, *hashes, mappings_of(access), compared));
+      TRY(compare_bos(one.vram, one.hashes, *hashes, writable_mappings(access), compared));
     else
       log_info("memory of {} is not compared: {}", one.vram.gpu.describe(),
                hashes.error().message());

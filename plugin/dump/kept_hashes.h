@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the VRAM of a paused tree was before it moved to host memory.
+// What the VRAM of a paused tree was, to be compared before its work continues.
 #pragma once
 
 #include <vector>
@@ -16,23 +16,29 @@ struct VramOfGpu {
   uint64_t bytes() const;
 };
 
+// The last entry has the BOs of GPUs that KFD does not drive.
+Result<std::vector<VramOfGpu>> vram_of(kernel::Api& api, const host::Host& host, Tree& tree);
+
+// BOs and syncobjs that processes outside of the tree have as well.
+Result<kernel::Outside> outside_of(kernel::Api& api, const host::Host& host, Tree& tree);
+
 class KeptHashes {
  public:
   struct Access {
     kernel::Api& api;
     const host::Host& host;
-    const Tree& tree;
+    Tree& tree;
     gpu::EngineFactory make_engine;
   };
 
   // The GPUs compute the hashes of BOs that no process of the tree can write through a mapping.
-  // What a GPU cannot hash is left out.
+  // What a GPU cannot hash is left out, and all if others might write: processes that share memory
+  // with the tree, and those that have mapped a dma-buf.
   static KeptHashes compute(const Access& access, const std::vector<VramOfGpu>& vram);
 
   uint64_t bytes() const;
-  // Computes them again, for which the kernel moves the memory back, and returns the number of
-  // bytes that were compared. A difference is EIO. BOs that a process has mapped since are left
-  // out.
+  // Computes them again, for which the kernel moves back what was moved, and returns the number of
+  // bytes that were compared. A difference is EIO. What others might write by now is left out.
   Result<uint64_t> compare(const Access& access) const;
 
  private:
@@ -42,9 +48,5 @@ class KeptHashes {
   };
   std::vector<Kept> kept_;
 };
-
-// True if one of the mappings lets its process write to the BO, which is on the GPU of that render
-// node.
-bool is_writable(const kernel::Bo& bo, unsigned minor, std::span<const host::ProcessVma> vmas);
 
 }  // namespace amdgpu_criu::dump

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <fstream>
 #include <numeric>
-#include <set>
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -27,11 +26,7 @@ Status check_kernel(kernel::Api& api, Tree& tree) {
 
 // The GPU of another process would work on memory that moves to and fro.
 Status check_sharing(kernel::Api& api, const host::Host& host, Tree& tree) {
-  const auto gpus = TRY(host.gpus());
-  if (gpus.empty() && tree.renders().empty()) return {};
-  const unsigned minor = gpus.empty() ? tree.renders().front().minor : gpus.front().render_minor;
-  const Fd render = TRY(host.open_render(minor));
-  const auto outside = TRY(api.outside(kernel::render_node(render), tree.session()));
+  const auto outside = TRY(outside_of(api, host, tree));
   if (outside.num_bos == 0) return {};
   const std::string who =
       outside.pid != 0 ? formatted("process {} ({})", outside.pid, host::comm_of(outside.pid))
@@ -40,28 +35,6 @@ Status check_sharing(kernel::Api& api, const host::Host& host, Tree& tree) {
                    "{} shares {} BOs of GPU memory with process {} and would not be suspended: "
                    "suspend a common ancestor of both, or end it",
                    who, outside.num_bos, outside.paused_pid);
-}
-
-// The last entry has the BOs of GPUs that KFD does not drive.
-Result<std::vector<VramOfGpu>> vram_of(kernel::Api& api, const host::Host& host, Tree& tree) {
-  std::vector<VramOfGpu> result;
-  for (topology::Gpu& gpu : TRY(host.gpus())) result.push_back({std::move(gpu), {}});
-  VramOfGpu unknown;
-  std::set<uint64_t> counted;
-  for (const PausedClient* client : tree.paused_clients()) {
-    const auto state = TRY(api.checkpoint(client->node(), tree.session(), client->info()));
-    for (const kernel::Bo& bo : state.bos) {
-      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || !counted.insert(bo.object_id).second) continue;
-      const auto device =
-          std::ranges::find(state.devices, bo.gpu_id, &kernel::CheckpointDevice::gpu_id);
-      const uint32_t id = device == state.devices.end() ? bo.gpu_id : device->actual_gpu_id;
-      const auto found =
-          std::ranges::find(result, id, [](const VramOfGpu& one) { return one.gpu.gpu_id; });
-      (found == result.end() ? unknown : *found).bos.push_back(bo);
-    }
-  }
-  result.push_back(std::move(unknown));
-  return result;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class Suspension {
   // Fails if a GPU has less VRAM free than the tree needs there.
   Status check_room(const host::Host& host) const;
   // To be called before the tree is unpaused: EIO if memory is not what it was.
-  Result<uint64_t> compare(kernel::Api& api, const host::Host& host, const Tree& tree,
+  Result<uint64_t> compare(kernel::Api& api, const host::Host& host, Tree& tree,
                            gpu::EngineFactory make_engine) const {
     return hashes_.compare({api, host, tree, make_engine});
   }

@@ -3,6 +3,7 @@
 #include "dump/suspension.h"
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include <fstream>
 
@@ -44,6 +45,18 @@ class Suspending : public testing_support::ChildTest {
     const auto compared = compare(suspension);
     EXPECT_TRUE(compared.ok()) << compared.error().message();
     return compared.ok() ? *compared : ~uint64_t{0};
+  }
+  // The child maps a dma-buf by its descriptor.
+  uint64_t hashed_with_dmabuf(int protection) {
+    testing_support::hashes_of_gpu = -1;
+    const Fd file(memfd_create("object with a name", MFD_CLOEXEC));
+    EXPECT_EQ(ftruncate(file.get(), 4096), 0);
+    end_child();
+    const auto mapping = Mapping::map(4096, protection, MAP_SHARED, file.get(), 0);
+    start_child();
+    const auto suspension = suspend();
+    EXPECT_TRUE(mapping.ok() && suspension.ok());
+    return suspension.ok() ? suspension->hashed() : ~uint64_t{0};
   }
   void damage(uint64_t object) {
     ASSERT_EQ(pwrite(state_.objects.at(object).get(), "?", 1, kMebibyte / 2 + 7), 1);
@@ -152,6 +165,26 @@ TEST_F(Suspending, DoesNotCompareWhatTheProcessCanWrite) {
   EXPECT_EQ(bytes_compared(*suspension), kMebibyte);
   damage(1);
   EXPECT_FALSE(compare(*suspension).ok());
+}
+
+TEST_F(Suspending, DoesNotCompareWhatOthersHaveGotSince) {
+  testing_support::hashes_of_gpu = -1;
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_EQ(suspension->hashed(), 3 * kMebibyte);
+  damage(1);
+  state_.outside = {.num_bos = 1, .pid = getpid(), .paused_pid = child_};
+  EXPECT_EQ(bytes_compared(*suspension), 0u);
+  state_.outside = {};
+  EXPECT_FALSE(compare(*suspension).ok());
+}
+
+TEST_F(Suspending, HashesNothingIfADmabufIsMappedAsWritable) {
+  EXPECT_EQ(hashed_with_dmabuf(PROT_READ | PROT_WRITE), 0u);
+}
+
+TEST_F(Suspending, HashesMemoryWithADmabufThatIsOnlyRead) {
+  EXPECT_EQ(hashed_with_dmabuf(PROT_READ), 3 * kMebibyte);
 }
 
 TEST_F(Suspending, ComparesNothingThatTheGpuDoesNotHash) {

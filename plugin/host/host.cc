@@ -81,6 +81,11 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
   return result;
 }
 
+// Its dma-buf may have a name, which follows the link.
+bool shows_dmabuf(const std::string& maps_line, const std::string& link) {
+  return maps_line.find(" " + link) != std::string::npos;
+}
+
 // body(PATH, NUMBER) for each open descriptor of the thread.
 template <typename Body>
 Status for_each_descriptor(pid_t pid, pid_t thread, const Body& body) {
@@ -331,7 +336,7 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
     const auto map = parse_maps_line(line);
     if (!map || map->inode == 0) continue;
     // CRIU refuses it too, but does not name it.
-    if (line.ends_with(" " + config_.dmabuf_link))
+    if (shows_dmabuf(line, config_.dmabuf_link))
       log_refused(
           "process {} maps a dma-buf descriptor itself at {:#x}, which cannot be carried; a "
           "mapping "
@@ -348,6 +353,15 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
       result.push_back({map->start, map->end, map->offset, *node, map->writable});
   }
   return result;
+}
+
+bool Host::maps_writable_dmabuf(pid_t pid) const {
+  std::ifstream maps(formatted("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);)
+    if (const auto map = parse_maps_line(line);
+        map && map->writable && shows_dmabuf(line, config_.dmabuf_link))
+      return true;
+  return false;
 }
 
 bool has_ended(pid_t thread) {

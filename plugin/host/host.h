@@ -151,6 +151,8 @@ class Host {
   Result<std::vector<int>> special_files_of(pid_t pid) const;
   Result<TakenFile> take(pid_t pid, const ProcessFile& file) const;
   Result<std::vector<ProcessVma>> vmas_of(pid_t pid) const;
+  // By the descriptor itself. False for a process that has ended.
+  bool maps_writable_dmabuf(pid_t pid) const;
 
  private:
   Host(Config config, std::optional<dev_t> kfd) : config_(std::move(config)), kfd_device_(kfd) {}

@@ -2,6 +2,8 @@
 // `amdgpu-criu freeze` and `thaw`.
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
+#include "dump/kept_hashes.h"
 #include "tool/commands.h"
 #include "tool/holder.h"
 #include "tool/output.h"
@@ -11,18 +13,35 @@ namespace {
 
 class Freeze : public Purpose {
  public:
+  Status begin(kernel::Api& api, const host::Host& host, dump::Tree& tree,
+               const std::function<void(uint64_t)>&) override {
+    access_.emplace(api, host, tree, gpu::make_sdma_engine);
+    const auto vram = dump::vram_of(api, host, tree);
+    if (vram.ok())
+      hashes_ = dump::KeptHashes::compute(*access_, *vram);
+    else
+      log_info("memory is not compared at the thaw: {}", vram.error().message());
+    return {};
+  }
   std::string announce(pid_t pid, pid_t holder) const override {
     return formatted(
         "the GPU work of process {} is paused; process {} holds it, until amdgpu-criu thaw", pid,
         holder);
   }
   std::string state(pid_t holder) const override {
-    return Json{{"state", "frozen"}, {"holder", holder}}.dump();
+    return Json{{"state", "frozen"}, {"holder", holder}, {"hashed", hashes_.bytes()}}.dump();
   }
   Status may_end(pid_t pid, Request request, const host::Host&) const override {
-    if (request == Request::kThaw) return {};
-    return Error::of(EBADFD, "process {} is frozen, not suspended: use amdgpu-criu thaw", pid);
+    if (request != Request::kThaw)
+      return Error::of(EBADFD, "process {} is frozen, not suspended: use amdgpu-criu thaw", pid);
+    auto compared = hashes_.compare(*access_);
+    if (compared.ok()) return {};
+    return std::move(compared).error().within(still_held("frozen", pid));
   }
+
+ private:
+  std::optional<dump::KeptHashes::Access> access_;  // of the process that holds the pause
+  dump::KeptHashes hashes_;
 };
 
 }  // namespace

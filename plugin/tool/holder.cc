@@ -245,6 +245,11 @@ std::string listen_to_holder(const Fd& pipe, const std::function<void(uint64_t)>
 
 }  // namespace
 
+std::string still_held(const char* state, pid_t pid) {
+  return formatted("process {} stays {}, and continues if process {} is ended", pid, state,
+                   getpid());
+}
+
 int hold_in_background(pid_t pid, Purpose& purpose, const std::function<void(uint64_t)>& progress) {
   auto pipe = Pipe::create();
   if (!pipe.ok()) return complain(2, pipe.error().message());

@@ -31,6 +31,9 @@ class Purpose {
   virtual Status may_end(pid_t pid, Request request, const host::Host& host) const = 0;
 };
 
+// The beginning of an error of may_end(). The user can still end the pause, by SIGKILL.
+std::string still_held(const char* state, pid_t pid);
+
 // Starts the background process. `progress` is called at intervals, with the bytes that it moves.
 // Returns the exit status of the command.
 int hold_in_background(pid_t pid, Purpose& purpose,

@@ -42,8 +42,7 @@ class Suspend : public Purpose {
       return std::move(room).error().within(formatted("process {} stays suspended", pid));
     auto compared = suspension_.compare(*api_, host, *tree_, gpu::make_sdma_engine);
     if (compared.ok()) return {};
-    return std::move(compared).error().within(formatted(
-        "process {} stays suspended, and continues if process {} is ended", pid, getpid()));
+    return std::move(compared).error().within(still_held("suspended", pid));
   }
 
  private:

@@ -81,6 +81,52 @@ scenario_suspend() {
   ends_well "after resume"
 }
 
+# flip_hidden_word: changes a word of the VRAM that gpu_chain fills and the CPU does not see, or changes it back
+flip_hidden_word() {
+  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  python3 - "$DIR/place" <<'END'
+import glob, os, struct, sys
+MASK = (1 << 64) - 1
+def mix(value):  # as pattern.h does
+    value = (value + 0x9e3779b97f4a7c15) & MASK
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9 & MASK
+    value = (value ^ (value >> 27)) * 0x94d049bb133111eb & MASK
+    return value ^ (value >> 31)
+def find():
+    seed = mix(2)  # of the second BO
+    page = struct.pack("<Q", mix(seed ^ 0x3000 // 8))
+    for path in glob.glob("/sys/kernel/debug/dri/*/amdgpu_vram"):
+        vram = os.open(path, os.O_RDONLY)
+        for place in range(0, os.fstat(vram).st_size, 4096):
+            if os.pread(vram, 8, place) == page:
+                return path, place
+    sys.exit("the memory of gpu_chain is not found")
+if not os.path.exists(sys.argv[1]):
+    print(*find(), file=open(sys.argv[1], "w"))
+path, place = open(sys.argv[1]).read().split()
+vram, place = os.open(path, os.O_RDWR), int(place)
+word, = struct.unpack("<I", os.pread(vram, 4, place))
+os.pwrite(vram, struct.pack("<I", word ^ 0x10), place)
+END
+}
+
+scenario_frozen_memory() {
+  need_gpus 1
+  start gpu_chain
+  first_steps 10
+  "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
+  state_is frozen
+  json "$DIR/state.json" "it['hashed'] >= 2 * 2**20"
+  flip_hidden_word || fail "no memory is changed"
+  refuses "is not what it was" thaw
+  state_is frozen
+  makes_no_progress 1
+  flip_hidden_word || fail "no memory is changed back"
+  "$TOOL" thaw --pid "$PID" || fail "thaw: status $?"
+  survives "after a refused thaw"
+  ends_well "after a refused thaw"
+}
+
 scenario_suspend_refused() {
   local pid=$$ log
   need_vram 1

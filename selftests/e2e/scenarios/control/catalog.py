@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "criu_4_3", "no_plugin", "libraries_missing",
         "wrong_memory", "flipped_byte", "stream_refused", "disk_full", "dump_killed", "stock_ioctl",
         "tool_check", "tool_images", "tool_bench", "tool_stalled", "job_helper",
-        "suspend", "suspend_refused", "suspend_killed", "suspend_render", "suspend_two_gpus",
+        "suspend", "frozen_memory", "suspend_refused", "suspend_killed", "suspend_render", "suspend_two_gpus",
         "late_restore", "lazy_pages", "rocr_grid", "rocr_faults", "reloaded_driver",
         "other_parameters"),
     "render": (
@@ -118,6 +118,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("no_plugin", "libraries_missing", "wrong_memory", "flipped_byte", "stream_refused"),
     ("disk_full", "dump_killed", "reloaded_driver", "other_parameters"),
     ("tool_check", "tool_images", "tool_bench", "tool_stalled", "job_helper", "suspend",
+     "frozen_memory",
      "suspend_refused", "suspend_killed", "suspend_render", "suspend_two_gpus"),
     ("late_restore", "lazy_pages"),
     ("render_two_gpus", "render_many", "render_fork", "render_unrelated", "render_leave_running",

@@ -38,6 +38,8 @@ using Hooks = testing_support::KfdHooksTest;
 using testing_support::kBytes;
 using testing_support::kKfdId;
 using testing_support::kOffset;
+using testing_support::kOtherGpu;
+using testing_support::kOtherMinor;
 using testing_support::kRenderId;
 
 TEST_F(Hooks, DumpThenRestoreBringsBackEveryByte) {
@@ -450,6 +452,30 @@ TEST_F(Hooks, WaitsForTheMemoryThatAnotherRestoreIsAboutToTake) {
   EXPECT_EQ(waitpid(other, nullptr, 0), other);
   end(kStageRestore, -1);
   EXPECT_THAT(run_.names(), ElementsAre("turn"));
+}
+
+// As soon after the dump, when the kernel has not yet freed the memory of the killed process.
+TEST_F(Hooks, StaysOnItsGpuIfMemoryIsFreedSoon) {
+  ASSERT_EQ(dump(), 0) << log();
+  testing_support::make_fd_store_known();
+  write_topology(kOtherGpu, 32, kOtherMinor);
+  state_.available = {{kGpu, 2 * kBytes - 1}, {kOtherGpu, 2 * kBytes}};
+  for (const bool soon : {true, false}) {
+    const pid_t other = fork();
+    if (other == 0) {
+      auto reservation = restore::Reservation::begin(run_.path());
+      if (!reservation.ok() || !reservation->take({{kGpu, kBytes}}).ok()) _exit(1);
+      usleep(soon ? 100 * 1000 : 100 * 1000 * 1000);
+      _exit(0);
+    }
+    while (run_.names().size() < 2) usleep(1000);
+    ASSERT_EQ(start(kStageRestore), 0) << log();
+    EXPECT_THAT(log(), HasSubstr(formatted("GPU {:#x} of the images is restored on GPU {:#x}", kGpu,
+                                           soon ? kGpu : kOtherGpu)));
+    syscall(SYS_kill, other, SIGKILL);
+    EXPECT_EQ(waitpid(other, nullptr, 0), other);
+    end(kStageRestore, -1);
+  }
 }
 
 TEST_F(Hooks, DoesNotWaitForMemoryOfOthersAfterItsDeadline) {

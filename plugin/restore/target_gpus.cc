@@ -27,6 +27,8 @@ constexpr std::chrono::seconds kLongestChange{30};
 constexpr std::chrono::milliseconds kPoll{1};
 // The kernel frees memory of a process some time after its end.
 constexpr std::chrono::seconds kFreedWithin{2};
+// Before another GPU is chosen.
+constexpr std::chrono::milliseconds kFreedSoon{500};
 // Other restores allocate what they have reserved within this time.
 constexpr std::chrono::seconds kTakenWithin{60};
 constexpr std::chrono::milliseconds kMemoryPoll{100};
@@ -157,19 +159,25 @@ void TargetGpus::note_allocated(uint32_t process) const {
     reservation_->allocated(reserved_on_.at(source), bytes);
 }
 
-// Reservations of others end soon, and memory of ended processes becomes free soon.
+// Reservations of others end soon, and memory of ended processes becomes free soon: that of the
+// saved process itself, if it was killed a moment ago.
 Result<Assignment> TargetGpus::plan_with_room(const Interruption& interruption) {
   const auto start = std::chrono::steady_clock::now();
+  const auto preferred =
+      topology::plan(sources_, candidates_, env_.options.map, env_.options.ignore);
   bool fits_without_others = false;
   auto result = try_plan(fits_without_others);
   // Waiting helps only if memory is missing.
-  if (result.ok() ||
-      !topology::plan(sources_, candidates_, env_.options.map, env_.options.ignore).ok())
-    return result;
-  while (!result.ok() && std::chrono::steady_clock::now() <=
-                             start + (fits_without_others ? kTakenWithin : kFreedWithin)) {
+  if (!preferred.ok()) return result;
+  const auto patience = [&]() -> std::chrono::milliseconds {
+    if (!result.ok()) return fits_without_others ? kTakenWithin : kFreedWithin;
+    return room_.spread || *result == *preferred ? std::chrono::milliseconds(0) : kFreedSoon;
+  };
+  while (std::chrono::steady_clock::now() < start + patience()) {
     if (Status status = interruption.check(); !status.ok())
-      return std::move(status).error().within(result.error().message());
+      return result.ok() ? std::move(status).error()
+                         : std::move(status).error().within(result.error().message());
+    reservation_.reset();
     std::this_thread::sleep_for(kMemoryPoll);
     result = try_plan(fits_without_others);
   }

@@ -8,6 +8,7 @@ POD_IMAGE=localhost:5000/empty:1
 CHECKPOINT_IMAGE=localhost:5000/checkpoint:1
 POD_COMMAND="exec $PAYLOAD/bin/gpu_chain </dev/null >>/tmp/workload.log 2>&1"
 POD_STATE=/run/containerd/io.containerd.runtime.v2.task/k8s.io
+POD_RUNTIME_STATE=/run/containerd/runc/k8s.io
 CDI_SPECS=/etc/cdi
 
 cri() { "$PAYLOAD/e2e/cri" "$@" 2>>"$DIR/cri.log"; }

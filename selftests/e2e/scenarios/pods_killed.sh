@@ -59,8 +59,11 @@ known_half_of_pod() { # known_half_of_pod OPERATION STEP ACTION
     restore:*:*'the engine says: ')
       [[ $2 != RESTORE ]] || return 1
       echo 'criu has released the tasks, but not reported it: containerd does not list the process, which continues: kill it' ;;
-    checkpoint:shim:*'the engine says: ')
-      echo 'containerd does not list a container without its shim, whose process continues: kill it' ;;
+    checkpoint:containerd:*'it does no steps, '*'engine: ')
+      ctr --namespace k8s.io tasks resume "$POD_CONTAINER" && wait_until 20 makes_steps || return 1
+      echo 'containerd has frozen the container, and calls it unknown when it is back: ctr -n k8s.io tasks resume' ;;
+    checkpoint:shim:*'the engine says: ' | checkpoint:shim:*'it does no steps, '*'engine: ')
+      echo 'containerd does not list a container without its shim, whose process continues or stays frozen: kill it' ;;
     *) return 1 ;;
   esac
 }

@@ -3,9 +3,12 @@
 # What a container with a GPU needs, and what the runtime and criu need, with all else taken away; and containers on
 # which earlier dumps or file systems have an effect. criu-amdgpu(1), "Privileges", has the lists.
 
-# Of the runtime and criu, for a container without a user namespace of its own
-HELPER_CAPS='chown dac_override fowner kill mknod net_admin setgid setpcap setuid sys_admin sys_chroot sys_ptrace
-  sys_resource sys_time checkpoint_restore'
+# Of the runtime and criu, for a container without a user namespace of its own: capabilities, and what they see of the
+# file system besides programs, the bundle and images. container_privileges_least shows that each is needed.
+DUMP_CAPS='dac_override kill net_admin sys_admin sys_ptrace sys_resource'
+DUMP_MOUNTS='/tmp /proc /sys:ro /dev /run/bundles'
+RESTORE_CAPS='dac_override mknod net_admin setgid setpcap setuid sys_admin sys_chroot sys_time'
+RESTORE_MOUNTS="$DUMP_MOUNTS /sys/fs/cgroup"
 
 # System calls that the profile of the poor container denies: those for mounts, namespaces, modules, clocks, keys,
 # devices, other processes, and new sockets and rings.
@@ -43,7 +46,6 @@ is_poor() { # is_poor WHEN
 start_poor() {
   need_two_nodes
   poor_container
-  RUNTIME_CAPS=$(echo $HELPER_CAPS)
   start_bundle $SECOND_MINOR gpu_chain
   is_poor "at the start"
   first_steps "$BEFORE_DUMP"
@@ -51,11 +53,85 @@ start_poor() {
 
 scenario_container_privileges() {
   start_poor
+  RUNTIME_CAPS=$DUMP_CAPS RUNTIME_MOUNTS=$DUMP_MOUNTS
   dump_container dump "$DIR/images"
+  RUNTIME_CAPS=$RESTORE_CAPS RUNTIME_MOUNTS=$RESTORE_MOUNTS
   restore_container restore "$DIR/images"
+  RUNTIME_CAPS='' RUNTIME_MOUNTS=''
   is_poor "after the restore"
   sees_one_gpu $SECOND_MINOR
   ends_well "after the restore"
+}
+
+freely() { RUNTIME_CAPS='' RUNTIME_MOUNTS='' "$@"; }
+without() { # without WORD WORD...: the other words
+  printf '%s\n' "${@:2}" | grep -vx -- "$1" | paste -sd ' '
+}
+
+first_error() { # first_error dump|restore
+  { grep -h Error "$DIR/criu-$1.log" || grep -v '^mv:' "$DIR/$1.out"; } 2>/dev/null | head -n 1
+}
+
+# try_dump, try_restore: with RUNTIME_CAPS; afterwards, the container runs or is dumped as before
+try_dump() {
+  rm -rf "$DIR/images"
+  USAGE=$(gpu_usage)
+  if RUNTIME_SECONDS=$((20 * PATIENCE)) bundle_checkpoint dump "$DIR/images" >"$DIR/dump.out" 2>&1 &&
+    wait_gone "$PID" 10; then
+    STEP_BEFORE=$(last_step)
+    freely restore_container restore "$DIR/images"
+    return
+  fi
+  pkill -KILL -x criu # it waits for tasks that it may not kill
+  goes_on "$(last_step)" "after a dump that failed"
+  return 1
+}
+try_restore() {
+  if RUNTIME_SECONDS=$((20 * PATIENCE)) bundle_restore restore "$DIR/images" >"$DIR/restore.out" 2>&1; then
+    freely bundle_pid
+    goes_on "$STEP_BEFORE" "after a restore"
+    is_poor "after a restore"
+    rm -rf "$DIR/images"
+    freely dump_container dump "$DIR/images"
+    return
+  fi
+  cat "$DIR/engine.log" >>"$DIR/restore.out"
+  freely remove_killed || fail "a restore that failed has left: $(gpu_traces)"
+  return 1
+}
+
+# least dump|restore LIST: drops each word of the variable LIST, and adds those without which it succeeds to SPARE
+least() {
+  local -n list=$2
+  local one rest=$list
+  "try_$1" || fail "$1: fails with all: $(first_error "$1")"
+  for one in $rest; do
+    list=$(without "$one" $rest)
+    rm -f "$DIR/criu-$1.log"
+    if "try_$1"; then
+      SPARE+=("$1: $one")
+      rest=$list
+    else
+      echo "needed: $1 | $one | $(first_error "$1")"
+    fi
+  done
+  list=$rest
+}
+
+scenario_container_privileges_least() {
+  local SPARE=()
+  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  VRAM_FREE=$(vram_used)
+  start_poor
+  RUNTIME_CAPS=$DUMP_CAPS RUNTIME_MOUNTS=$DUMP_MOUNTS
+  least dump RUNTIME_CAPS
+  least dump RUNTIME_MOUNTS
+  rm -rf "$DIR/images"
+  freely dump_container dump "$DIR/images"
+  RUNTIME_CAPS=$RESTORE_CAPS RUNTIME_MOUNTS=$RESTORE_MOUNTS
+  least restore RUNTIME_CAPS
+  least restore RUNTIME_MOUNTS
+  [ ${#SPARE[@]} -eq 0 ] || fail "not needed: $(printf '%s, ' "${SPARE[@]}")"
 }
 
 # Two rounds of runc's pre-copy, and then the checkpoint
@@ -84,4 +160,48 @@ scenario_images_on_overlay() {
   mount -t overlay -o "lowerdir=$DIR/lower,upperdir=$DIR/upper,workdir=$DIR/over" overlay "$DIR/store" ||
     fail "no overlay"
   round_trip gpu_chain
+}
+
+# helper_json CAPABILITY...: a container that sees all processes and both GPUs, with these capabilities, a read-only
+# root and the runtime's default seccomp profile
+helper_json() {
+  python3 - "$POD_IMAGE" "$DIR" "$PAYLOAD" "$POD_STATE" $POD_RUNTIME_STATE "$@" <<'END'
+import json, sys
+image, directory, payload, bundles, states, *capabilities = sys.argv[1:]
+paths = {path: True for path in ("/usr", "/etc/criu", payload, bundles)}
+paths |= {path: False for path in ("/tmp", "/sys/fs/cgroup", states, directory)}
+print(json.dumps({
+    "metadata": {"name": "helper"}, "image": {"image": image}, "command": ["sleep", "1000000"],
+    "mounts": [{"container_path": path, "host_path": path, "readonly": readonly} for path, readonly in paths.items()],
+    "CDI_devices": [{"name": f"amd.com/gpu={gpu}"} for gpu in (0, 1)],
+    "linux": {"security_context": {
+        "namespace_options": {"network": "NODE", "pid": "NODE"}, "readonly_rootfs": True, "no_new_privs": True,
+        "seccomp": {"profile_type": "RuntimeDefault"},
+        "capabilities": {"add_capabilities": [name.upper() for name in capabilities],
+                         "drop_capabilities": ["ALL"]}}}}))
+END
+}
+
+# A pod with the privileges that a dump needs checkpoints the container of another pod. In that, file systems are
+# mounted below /dev, so criu enters its mount namespace to dump /dev.
+scenario_pod_helper() {
+  local container status
+  need_two_nodes
+  need_pods
+  start_pod first
+  container=$POD_CONTAINER
+  mkdir "$DIR/images" "$DIR/work"
+  POD=$(cri pod helper "$DIR" NODE) || fail "no pod for the helper"
+  # shellcheck disable=SC2086
+  POD_CONTAINER=$(cri create "$POD" "$(helper_json $DUMP_CAPS sys_chroot)") || fail "no helper: $(tail -n 2 "$DIR/cri.log")"
+  cri start "$POD_CONTAINER" || fail "the helper does not start: $(tail -n 2 "$DIR/cri.log")"
+  in_pod /usr/bin/grep -E '^(Cap(Prm|Bnd)|NoNewPrivs|Seccomp):' /proc/self/status
+  in_pod /usr/bin/env PATH="$DIR/bin:/usr/sbin:/usr/bin" runc --root $POD_RUNTIME_STATE checkpoint --leave-running \
+    --manage-cgroups-mode ignore --image-path "$DIR/images" --work-path "$DIR/work" "$container"
+  status=$?
+  cp "$DIR/work/dump.log" "$DIR/criu-dump.log"
+  [ $status = 0 ] || fail "the helper writes no checkpoint"
+  goes_on "$(last_step)" "after the checkpoint"
+  "$TOOL" verify "$DIR/images" || fail "the images are not complete"
+  ends_well "after the checkpoint"
 }

@@ -82,10 +82,15 @@ write_bundle() {
 END
 }
 
-# RUNTIME_CAPS: the only capabilities of the runtime and of criu
+# RUNTIME_CAPS, RUNTIME_MOUNTS: the only capabilities of the runtime and of criu, and what they see besides programs
+# and DIR, which has the bundle and images. RUNTIME_SECONDS: how long the runtime may take
 bundle_runtime() {
-  local with=()
-  [ -z "${RUNTIME_CAPS-}" ] || with=(setpriv --bounding-set "-all,+${RUNTIME_CAPS// /,+}")
+  local with=() capabilities files
+  [ -z "${RUNTIME_SECONDS-}" ] || with=(timeout -s KILL "$RUNTIME_SECONDS")
+  read -d '' -ra capabilities <<<"${RUNTIME_CAPS-}"
+  read -d '' -ra files <<<"${RUNTIME_MOUNTS-}"
+  [ ${#files[@]} -eq 0 ] || with+=("$PAYLOAD/e2e/small-root" /usr:ro /etc:ro "$PAYLOAD:ro" "$DIR" "${files[@]}" --)
+  [ ${#capabilities[@]} -eq 0 ] || with+=(setpriv --bounding-set "-all$(printf ',+%s' "${capabilities[@]}")")
   "${with[@]}" "$BUNDLE_RUNTIME" --root /run/bundles "$@"
 }
 
@@ -252,7 +257,7 @@ restore_container() {
 
 remove_containers() {
   case ${ENGINE-} in
-    bundle) bundle_runtime delete -f "$CONTAINER" ;;
+    bundle) RUNTIME_CAPS='' RUNTIME_MOUNTS='' bundle_runtime delete -f "$CONTAINER" ;;
     podman) podman_command rm -f -t 0 "$CONTAINER" ;;
     *) return 0 ;;
   esac >/dev/null 2>&1

@@ -62,6 +62,16 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
                         name, *others),), ("module", "host", *needs))
 
 
+def library(name: str) -> tuple[Rung, Rung]:
+    """A library's own tests. A run that was interrupted goes on from the scratch disk."""
+    return (Rung(f"library-{name}-image", (("scripts/rocm", "7.2", name),), ("lab",), builds=True),
+            Rung(f"library-{name}", (("selftests/vm/check", "--name", f"library-{name}",
+                                      "--directory", "selftests/vm/campaigns",
+                                      "--scratch", f"build/rocm-7.2-{name}/scratch.ext4",
+                                      f"library-{name}"),),
+                 ("module", "host", f"library-{name}-image")))
+
+
 def every(name: str, *suites: str, base: str = "7.3", unwanted: str = "", needs: tuple[str, ...] = ()) -> Rung:
     """All suites and scenarios of those that take turns in a check."""
     others = ("--except", unwanted) if unwanted else ()
@@ -148,6 +158,7 @@ CAMPAIGN = table(
     campaign_in_guest("hip", "hip-navi31", needs=("rocm",)),
     Rung("rocm-7.2-image", (("scripts/rocm", "7.2"),), ("lab",), builds=True),
     campaign_in_guest("rocm-7.2", "rocm-7.2-*", needs=("rocm-7.2-image",)),
+    *library("hipcub"), *library("rccl"), *library("rocblas"), *library("rocprim"), *library("rocrand"),
     Rung("decode", (("scripts/decode-everywhere",),), ("rocm",)),
     campaign_in_guest("igt"),
     Rung("igt-test", (("scripts/igt",),), ("lab",), builds=True),
@@ -200,6 +211,13 @@ CAMPAIGNS = {
     "decode": (("decode",), "the decoder and LLVM's, on all of llama.cpp (minutes; the disk of hip)"),
     "hip": (("hip",), "programs of Debian's HIP runtime, also on Navi 31 (minutes; 10 GB more of disk)"),
     "rocm-7.2": (("rocm-7.2",), "the same of ROCm 7.2, on all chips (minutes; 5 GB of disk)"),
+    "libraries": (("library-hipcub", "library-rccl", "library-rocblas", "library-rocprim", "library-rocrand"),
+                  "the own tests of libraries of ROCm 7.2 (hours, interruptible; 18 GB of disk)"),
+    "library-hipcub": (("library-hipcub",), "hipCUB's of them (two hours; 8 GB of disk)"),
+    "library-rccl": (("library-rccl",), "RCCL's, on two GPUs (two hours; 7 GB of disk)"),
+    "library-rocblas": (("library-rocblas",), "rocBLAS's (two hours; 8 GB of disk)"),
+    "library-rocprim": (("library-rocprim",), "rocPRIM's (two hours; 8 GB of disk)"),
+    "library-rocrand": (("library-rocrand",), "rocRAND's (two hours; 8 GB of disk)"),
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),
     "igt-criu": (("igt-criu",), "our test of igt-gpu-tools, and its mails (a minute; igt's source)"),
     "killed": (("killed",), "checkpoints and restores of containers are killed at every step (hours)"),

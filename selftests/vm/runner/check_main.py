@@ -58,6 +58,8 @@ def parser() -> argparse.ArgumentParser:
                         help="run this in each guest after its suites, as a suite of its own")
     result.add_argument("--environment", action="append", default=[], type=options.assignment,
                         metavar="NAME=VALUE", help="for the suites' commands; may be repeated")
+    result.add_argument("--scratch", type=Path, metavar="FILE", help="keep /scratch in this disk image, "
+                        "from which an interrupted suite of a library goes on")
     result.add_argument("--build", type=Path, default=Path("build/release"), metavar="DIR",
                         help="build directory with softgpu and the plugin (default %(default)s)")
     result.add_argument("--directory", type=Path, default=lab.VM / "suites", metavar="DIR",
@@ -176,7 +178,8 @@ class Checker:
         self.run = stack.enter_context(LockedDirectory(short_parent())).path
         self._equipment: dict[str, Equipment] = {}
         self.contents = self.equipment(opts.base).contents
-        self.scratch = payload.scratch_image(self.run, SCRATCH_MIB)
+        self.scratch = payload.scratch_image(opts.scratch.absolute() if opts.scratch else self.run,
+                                             SCRATCH_MIB)
 
     def equipment(self, base: str) -> Equipment:
         """The kernel and the payload for a base; made when the first guest needs them."""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests guest/library with a program that behaves as one of GoogleTest."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from .ktap import FAIL, PASS, Parser
+
+LIBRARY = Path(__file__).resolve().parents[1] / "guest" / "library"
+# Runs the cases of its filter in its own order, as GoogleTest does.
+PROGRAM = """#!/usr/bin/env python3
+import os, sys, time
+cases = ["A/0.Good", "A/0.Wrong", "A/0.Dies", "A/0.Hangs", "A/1.Good", "A/1.Skips", "A/1.Late"]
+if "--gtest_list_tests" in sys.argv:
+    print("Running main()")
+    for suite in ("A/0.", "A/1."):
+        print(suite, " # TypeParam = x", sep="")
+        for case in cases:
+            print("  " + case.removeprefix(suite)) if case.startswith(suite) else None
+    sys.exit()
+wanted = open(sys.argv[1].split("=")[1]).readline().strip().split("=")[1].split(":")
+bad = os.environ.get("BAD", "Wrong Dies Hangs").split()
+for case in cases:
+    if case not in wanted:
+        continue
+    print("[ RUN      ]", case, flush=True)
+    kind = case.split(".")[1]
+    if kind in bad and kind == "Dies":
+        print("HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION", flush=True)
+        os.abort()
+    if kind in bad and kind == "Hangs":
+        time.sleep(60)
+    if kind in bad and kind == "Wrong":
+        print("./x.cc:7: Failure\\nExpected equality\\n  1\\n  2")
+        print("[  FAILED  ] " + case + ", where TypeParam = x (3 ms)", flush=True)
+    elif kind == "Skips":
+        print("[  SKIPPED ] " + case + " (0 ms)", flush=True)
+    else:
+        print("[       OK ] " + case + " (3 ms)", flush=True)
+print("[  FAILED  ] A/0.Wrong, where TypeParam = x")
+"""
+
+
+class LibraryTest(unittest.TestCase):
+    def setUp(self) -> None:
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        self.top = Path(work.name)
+        program = self.top / "a_test"
+        program.write_text(PROGRAM)
+        program.chmod(0o755)
+        node = self.top / "nodes" / "1"
+        node.mkdir(parents=True)
+        (node / "properties").write_text("gfx_target_version 90402\nnum_xcc 2\n")
+
+    def run_list(self, *lines: str, seconds: int = 30, **environment: str) -> dict[str, tuple[str, str]]:
+        (self.top / "list").write_text("\n".join([f"program {self.top}/a_*", *lines]) + "\n")
+        done = subprocess.run([LIBRARY, self.top / "list", str(seconds)], capture_output=True, text=True,
+                              check=False, env=os.environ | {
+                                  "SCRATCH": str(self.top / "scratch"), "CASE_SECONDS": "4",
+                                  "TOPOLOGY": str(self.top / "nodes"), **environment})
+        self.status, self.output = done.returncode, done.stdout
+        self.assertEqual(done.stderr, "")
+        parser = Parser()
+        parser.feed(done.stdout.splitlines())
+        results = parser.finish()
+        self.assertEqual(parser.problems, [])
+        return {one.name.removeprefix("a_test/A/"): (one.outcome, one.reason) for one in results}
+
+    def test_a_case_that_fails_ends_the_program_or_hangs_hides_no_other(self) -> None:
+        results = self.run_list()
+        self.assertEqual(results.pop("0.Wrong"), (FAIL, "failed: x.cc:7: Expected equality 1 2"))
+        self.assertEqual(results.pop("0.Dies"), (FAIL, "ended: HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION"))
+        self.assertEqual(results.pop("0.Hangs"), (FAIL, "ended: takes longer than 4 s"))
+        self.assertEqual({name: outcome for name, (outcome, _) in results.items()},
+                         {"0.Good": PASS, "1.Good": PASS, "1.Late": PASS})
+        self.assertEqual(self.status, 1)
+        self.assertIn("# gfx942, 2 XCCs", self.output)
+        self.assertIn("1 skipped by themselves", self.output)
+
+    def test_known_cases_fail_nothing_until_they_pass(self) -> None:
+        known = ("known a_test/*.Wrong # x", "known a_test/*.Dies on gfx942 # y",
+                 "known a_test/*.Hangs on gfx90a # z")
+        self.assertEqual(self.run_list(*known, BAD="Wrong Dies")["0.Hangs"][0], PASS)
+        self.assertEqual(self.status, 0)
+        self.assertEqual(self.run_list(*known, BAD="Dies")["0.Wrong"],
+                         (FAIL, "passed, but is known not to"))
+
+    def test_an_interrupted_run_goes_on(self) -> None:
+        results = self.run_list(BAD="Hangs", CASE_SECONDS="50", seconds=4)
+        self.assertEqual(set(results), {"0.Good", "0.Wrong", "0.Dies"})
+        self.assertIn("4 left", self.output)
+        # What has passed does not run again: it would fail.
+        results = self.run_list(BAD="Wrong Dies")
+        self.assertEqual({outcome for outcome, _ in results.values()}, {PASS})
+        self.assertEqual(len(results), 6)
+        # The next run begins anew.
+        self.assertEqual(self.run_list(BAD="Wrong")["0.Wrong"][0], FAIL)
+
+    def test_a_list_without_its_program_is_refused(self) -> None:
+        (self.top / "a_test").unlink()
+        with self.assertRaisesRegex(AssertionError, "there is no program"):
+            self.run_list()

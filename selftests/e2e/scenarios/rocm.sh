@@ -26,3 +26,84 @@ scenario_hip() {
   echo "the persistent kernel has run for $((SECONDS - begin)) s and answered $(last_step) times"
   ends_well "after the restores"
 }
+
+CASE_SECONDS=600 # of a library's test
+
+# read_library: sets CASES, lines "PROGRAM CASE OPTIONS OF CRIU", and the environment of LIBRARY's list
+read_library() {
+  local list=$PAYLOAD/libraries/$LIBRARY kind rest
+  CASES=()
+  while read -r kind rest; do
+    case $kind in
+      set) export "${rest?}" ;;
+      dump) CASES+=("$rest") ;;
+    esac
+  done <"$list"
+  ((${#CASES[@]})) || fail "no case of $list is to be dumped"
+}
+
+in_case() { log_has '[ RUN      ]' || gone "$PID"; }
+
+# start_case PROGRAM CASE: sets PID and LOG, waits until the case has begun
+start_case() {
+  LOG=$DIR/${2//[\/.]/-}.log
+  first_pid_of_scenario
+  : >"$LOG"
+  setsid "$1" --gtest_filter="$2" --gtest_color=no </dev/null >"$LOG" 2>&1 &
+  PID=$!
+  PIDS+=("$PID")
+  disown "$PID"
+  wait_until $CASE_SECONDS in_case || fail "$2 does not begin"
+}
+
+case_passes() { # case_passes CASE WHEN
+  wait_gone "$PID" $CASE_SECONDS || fail "$1 does not end $2"
+  grep -q '^\[  PASSED  \] 1 test' "$LOG" || fail "$1 does not pass $2"
+}
+
+# dump_case PROGRAM CASE NUMBER MICROSECONDS OPTIONS...: dumps it so long after its beginning, or earlier if
+# it has ended by then; sets AFTER
+dump_case() {
+  local try
+  AFTER=$4
+  for try in 1 2 3 4 5 6 7 8; do
+    start_case "$1" "$2"
+    read -rt "$((AFTER / 1000000)).$(printf %06d $((AFTER % 1000000)))" <>"$DIR/never"
+    if alive "$PID" && criu_dump "dump$3" "$DIR/images$3" "${@:5}"; then
+      gone "$PID" || fail "$2: the dumped process is still there"
+      return
+    fi
+    gone "$PID" || fail "$2 cannot be dumped"
+    case_passes "$2" "before dump $try"
+    rm -rf "$DIR/images$3"
+    AFTER=$((AFTER / 2))
+  done
+  fail "$2 ends too early for a dump"
+}
+
+# Of tests of a library, each is dumped and killed at a random moment, and restored on the same or on the
+# other GPU. It passes as it does undisturbed.
+scenario_library() {
+  local CASES AFTER one program name options begin moment number=0
+  need_gpus 2
+  need_plugin
+  read_library
+  RANDOM=${SEED:-1}
+  for one in "${CASES[@]}"; do
+    read -r program name options <<<"$one"
+    start_case "$program" "$name"
+    begin=$(now)
+    case_passes "$name" undisturbed
+    moment=$((($(now) - begin) * (5 + RANDOM % 70) / 100))
+    # shellcheck disable=SC2086 # options are words
+    dump_case "$program" "$name" $((++number)) $moment $options
+    "$PAYLOAD/bin/saved_waves" "$DIR/images$number" | grep '^waves'
+    unset AMDGPU_CRIU_MAP
+    ((RANDOM % 2)) || swap_gpus
+    criu_restore "restore$number" "$DIR/images$number" || fail "$name: criu restore ended with status $?"
+    PIDS+=("$PID")
+    case_passes "$name" "after a restore"
+    echo "$name passes: dumped $((AFTER / 1000)) ms after its beginning${AMDGPU_CRIU_MAP:+, on the other GPU}"
+    rm -rf "$DIR/images$number"
+  done
+}

@@ -22,6 +22,7 @@ if "--gtest_list_tests" in sys.argv:
             print("  " + case.removeprefix(suite)) if case.startswith(suite) else None
     sys.exit()
 wanted = open(sys.argv[1].split("=")[1]).readline().strip().split("=")[1].split(":")
+assert os.environ["KIND"] == "a b"
 bad = os.environ.get("BAD", "Wrong Dies Hangs").split()
 for case in cases:
     if case not in wanted:
@@ -57,7 +58,7 @@ class LibraryTest(unittest.TestCase):
         (node / "properties").write_text("gfx_target_version 90402\nnum_xcc 2\n")
 
     def run_list(self, *lines: str, seconds: int = 30, **environment: str) -> dict[str, tuple[str, str]]:
-        (self.top / "list").write_text("\n".join([f"program {self.top}/a_*", *lines]) + "\n")
+        (self.top / "list").write_text("\n".join([f"program {self.top}/a_*", "set KIND=a b", *lines]) + "\n")
         done = subprocess.run([LIBRARY, self.top / "list", str(seconds)], capture_output=True, text=True,
                               check=False, env=os.environ | {
                                   "SCRATCH": str(self.top / "scratch"), "CASE_SECONDS": "4",

@@ -15,7 +15,9 @@ PROGRAM = """#!/usr/bin/env python3
 import os, sys, time
 cases = ["A/0.Good", "A/0.Wrong", "A/0.Dies", "A/0.Hangs", "A/1.Good", "A/1.Skips", "A/1.Late"]
 if "--gtest_list_tests" in sys.argv:
+    sys.exit(1) if "Lists" in os.environ.get("BAD", "") else None
     print("Running main()")
+    cases.append("A/1.DISABLED_Never")
     for suite in ("A/0.", "A/1."):
         print(suite, " # TypeParam = x", sep="")
         for case in cases:
@@ -100,6 +102,9 @@ class LibraryTest(unittest.TestCase):
         self.assertEqual(len(results), 6)
         # The next run begins anew.
         self.assertEqual(self.run_list(BAD="Wrong")["0.Wrong"][0], FAIL)
+
+    def test_a_program_that_lists_nothing_fails(self) -> None:
+        self.assertEqual(self.run_list(BAD="Lists")["a_test/--gtest_list_tests"][0], FAIL)
 
     def test_a_list_without_its_program_is_refused(self) -> None:
         (self.top / "a_test").unlink()

@@ -2,10 +2,13 @@
 # shellcheck shell=bash
 # amdgpu-criu suspend: the VRAM of a process in host memory, while another process uses the GPU.
 
-# Sets MOST_OF_VRAM to more than half of the VRAM of the smallest GPU, in MiB.
+# Sets MOST_OF_VRAM to more than half of the VRAM of the smallest GPU, in MiB, or to 1 GiB if that is less: the CPU
+# reads VRAM slowly.
 need_vram() {
   need_gpus "$1"
   MOST_OF_VRAM=$(sort -n /sys/class/drm/card*/device/mem_info_vram_total | awk 'NR == 1 { print int($1 / 2 ^ 21) + 2 }')
+  FITS_TWICE=
+  [ "$MOST_OF_VRAM" -le 1024 ] || MOST_OF_VRAM=1024 FITS_TWICE=yes
 }
 
 # state_is NAME: checks the state of PID
@@ -62,7 +65,7 @@ scenario_suspend() {
   local jobs
   need_vram 1
   start_suspendable
-  neighbour && fail "two processes have more VRAM than there is"
+  [ "$FITS_TWICE" ] || ! neighbour || fail "two processes have more VRAM than there is"
   suspend
   [ $((VRAM_BEFORE - USED)) -ge $((MOST_OF_VRAM << 20)) ] || fail "the VRAM is not given back"
   # What the CPU does not see is compared when it is back.

@@ -59,6 +59,12 @@ def unprefixed(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
+def message_of(record: bytes) -> str:
+    """The first line of a record of /dev/kmsg, which has a backslash and what cannot be printed as \\xNN."""
+    text = re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), record.partition(b";")[2])
+    return text.decode(errors="replace").partition("\n")[0]
+
+
 class KernelLog:
     """The kernel's messages since it was made. Without permission there are none."""
 
@@ -99,14 +105,11 @@ class KernelLog:
     def _read(self) -> Iterator[str]:
         while self._fd >= 0:
             try:
-                record = os.read(self._fd, 8192).decode(errors="replace")
+                yield message_of(os.read(self._fd, 8192))
             except BlockingIOError:
                 return
             except BrokenPipeError:
                 yield "amdgpu-criu-selftest: messages of the kernel were lost"
-                continue
-            _, _, text = record.partition(";")
-            yield text.splitlines()[0] if text else ""
 
 
 def session_of(stat: str) -> int:

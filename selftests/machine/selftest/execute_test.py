@@ -76,6 +76,11 @@ class ExecutorTest(unittest.TestCase):
     def outcomes(self, *words: object) -> list[str]:
         return [test.outcome for test in self.run_step(*words).tests]
 
+    def test_a_message_of_the_kernel_is_read_as_it_was_written(self) -> None:
+        for record, message in ((b"6,1,2,-;vm: allow fault \\x5c(src_id|a\\x09b\n SUBSYSTEM=pci\n", "vm: allow fault \\(src_id|a\tb"),
+                                (b"6,1,2,-;\\xe2\\x82\\xac; no more", "\u20ac; no more"), (b"6,1,2,-;", "")):
+            self.assertEqual(execute.message_of(record), message)
+
     def test_a_step_has_results_and_a_log(self) -> None:
         done = self.run_step("echo 1..1; echo ok $NUMBER $1")
         self.assertEqual([(test.name, test.outcome) for test in done.tests], [("query", PASS)])

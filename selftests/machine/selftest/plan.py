@@ -35,6 +35,7 @@ DISTURBING = {
     (KSELFTEST, "render_hang"): RESETS,
     (KSELFTEST, "unbind"): "takes the GPU from the driver",
     (SCENARIO, "reloaded_driver"): "unloads the driver and loads it again",
+    (SCENARIO, "other_parameters"): "loads the driver again and again, with other parameters",
     (SCENARIO, "libraries_missing"): "hides libraries of the system for seconds",
     (SCENARIO, "contents_elsewhere"): "turns io_uring off for seconds",
     (SCENARIO, "tool_stalled"): "mounts a file system that does not answer, for seconds",
@@ -48,6 +49,9 @@ LEFT_OUT = {
     "tool_check": "expects the GPUs of the software GPU",
     "tool_bench": "is for small GPUs: amdgpu-criu bench measures this one",
     "neighbour_plugin": "needs a second plugin, which is not installed",
+    "frozen_memory": "searches VRAM through debugfs, which takes hours if there is much",
+    "suspend_refused": "fills the memory of the machine",
+    "job_helper": "writes the configuration of amdgpu-criu-slurm, and opens the device files to everybody",
 }
 # Scenarios that use several versions of CRIU besides those whose names say so.
 OTHER_CRIUS = ("kfd_closed_ways", "lazy_pages", "commit_point", "restore_bounded", "contents_overlap",

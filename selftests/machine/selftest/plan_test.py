@@ -20,6 +20,29 @@ def programs(kind: str) -> list[str]:
     return " ".join(words).split()
 
 
+# Of scenarios: what disturbs a machine. Mounts in directories of their own do not.
+DISTURBS = re.compile(r"rmmod|load_driver|>/etc/|chmod \S+ /dev|/usr/lib|fill_memory|amdgpu_vram")
+
+COMMAND = re.compile(r"(?:^|[;&|!({]|\b(?:then|do|else))\s*(\w+)", re.M)
+
+
+def functions() -> dict[str, str]:
+    """The text of each function of the scenarios."""
+    found = {}
+    for file in (*SCENARIOS.glob("*.sh"), *SCENARIOS.glob("lib/*.sh")):
+        found |= dict(re.findall(r"^(\w+)\(\) \{(.*?)(?=^\w+\(\) \{|\Z)", file.read_text(), re.M | re.S))
+    return found
+
+
+def called(name: str, known: dict[str, str]) -> set[str]:
+    """The function and all that it calls."""
+    result, new = set(), {name}
+    while new:
+        result |= new
+        new = {word for one in new for word in COMMAND.findall(known[one]) if word in known} - result
+    return result
+
+
 class PlanTest(unittest.TestCase):
     def setUp(self) -> None:
         work = tempfile.TemporaryDirectory()
@@ -49,6 +72,14 @@ class PlanTest(unittest.TestCase):
 
     def reasons(self, *words: object, **facts: object) -> dict[str, str]:
         return {one.name: one.reason for one in self.make(*words, **facts).not_run}
+
+    def test_what_disturbs_the_machine_is_listed(self) -> None:
+        known = functions()
+        listed = {name for kind, name in plan.DISTURBING if kind == plan.SCENARIO} | plan.LEFT_OUT.keys()
+        disturbing = {name for group in plan.FULL_GROUPS for name in catalog.GROUPS[group]
+                      if any(DISTURBS.search(known[one]) for one in called(f"scenario_{name}", known))}
+        self.assertIn("reloaded_driver", disturbing)
+        self.assertLessEqual(disturbing, listed)
 
     def test_every_name_is_that_of_a_test(self) -> None:
         known = {*((plan.SCENARIO, name) for name in catalog.listed()),

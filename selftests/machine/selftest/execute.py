@@ -19,6 +19,8 @@ from .plan import KSELFTEST, Step
 
 # Longer than a scenario has to clean up after its own limit.
 CLEAN_UP_SECONDS = 40
+# For processes that are about to end.
+LEFT_SECONDS = 3
 # More of a log is not kept.
 LOG_BYTES = 8 << 20
 # run_kselftest.sh prints the output of a program behind this.
@@ -145,6 +147,37 @@ def end_session(process: subprocess.Popen[bytes], seconds: float) -> None:
             return
 
 
+def running_below(root: Path) -> dict[int, str]:
+    """Processes whose program is in the directory, and their names. Restored ones have other sessions."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            program = os.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            continue  # it has ended, or is the kernel's
+        if program.startswith(f"{root}/"):
+            found[int(pid)] = Path(program).name
+    return found
+
+
+def end_left_processes(root: Path) -> list[str]:
+    """Ends what a step has left, which would take the queues and the memory of the next. Returns names."""
+    left: dict[int, str] = {}
+    deadline = time.monotonic() + LEFT_SECONDS
+    while running := running_below(root):
+        if time.monotonic() > deadline + LEFT_SECONDS:
+            break
+        if time.monotonic() > deadline:
+            left |= running
+            for pid in running:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        time.sleep(0.1)
+    return [f"{pid} {name}" for pid, name in left.items()]
+
+
 @dataclass
 class Executor:
     root: Path                  # of the installed tests
@@ -183,6 +216,8 @@ class Executor:
             tests.append(TestResult(step.test, FAIL, f"it ended with status {status} and no result"))
         elif status not in (0, 4) and all(test.outcome != FAIL for test in tests):
             tests.append(TestResult(step.test, FAIL, f"it ended with status {status}"))
+        if left := end_left_processes(self.root.resolve()):
+            tests.append(TestResult("processes", FAIL, f"left, and ended now: {', '.join(left)}"))
         complaints = self.kernel.complaints()
         if complaints:
             tests.append(TestResult("kernel log", FAIL, complaints[0]))

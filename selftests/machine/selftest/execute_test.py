@@ -81,6 +81,17 @@ class ExecutorTest(unittest.TestCase):
                                 (b"6,1,2,-;\\xe2\\x82\\xac; no more", "\u20ac; no more"), (b"6,1,2,-;", "")):
             self.assertEqual(execute.message_of(record), message)
 
+    def test_what_a_step_leaves_is_ended(self) -> None:
+        program = self.root / "bin" / "workload"
+        program.parent.mkdir()
+        program.write_bytes(Path("/usr/bin/sleep").resolve().read_bytes())
+        program.chmod(0o755)
+        done = self.run_step(f"setsid {program} 1000 & sleep 0.5; echo 1..1; echo ok 1 $1")
+        self.assertEqual([test.outcome for test in done.tests], [PASS, FAIL])
+        self.assertRegex(done.tests[1].reason, r"left, and ended now: \d+ workload$")
+        self.assertFalse(execute.running_below(self.root))
+        self.assertEqual(self.outcomes(f"setsid {program} 1 & sleep 0.5; echo 1..1; echo ok 1 $1"), [PASS])
+
     def test_a_step_has_results_and_a_log(self) -> None:
         done = self.run_step("echo 1..1; echo ok $NUMBER $1")
         self.assertEqual([(test.name, test.outcome) for test in done.tests], [("query", PASS)])

@@ -158,6 +158,8 @@ def _why_no_rocr(test: str, machine: Machine, root: Path) -> str:
     for gpu in machine.gpus:
         if program and not (root / "kernels" / gpu.isa / f"{program}.co").exists():
             return f"has no compiled kernels for {gpu.isa}"
+        if test == "rocr_xnack" and not gpu.isa.startswith("gfx9"):
+            return f"{gpu.isa} cannot repeat accesses (XNACK)"
     return ""
 
 

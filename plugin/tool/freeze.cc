@@ -15,10 +15,11 @@ class Freeze : public Purpose {
  public:
   Status begin(kernel::Api& api, const host::Host& host, dump::Tree& tree,
                const std::function<void(uint64_t)>&) override {
-    access_.emplace(api, host, tree, gpu::make_sdma_engine);
+    api_ = &api;
+    tree_ = &tree;
     const auto vram = dump::vram_of(api, host, tree);
     if (vram.ok())
-      hashes_ = dump::KeptHashes::compute(*access_, *vram);
+      hashes_ = dump::KeptHashes::compute({api, host, tree, gpu::make_sdma_engine}, *vram);
     else
       log_info("memory is not compared at the thaw: {}", vram.error().message());
     return {};
@@ -31,16 +32,17 @@ class Freeze : public Purpose {
   std::string state(pid_t holder) const override {
     return Json{{"state", "frozen"}, {"holder", holder}, {"hashed", hashes_.bytes()}}.dump();
   }
-  Status may_end(pid_t pid, Request request, const host::Host&) const override {
+  Status may_end(pid_t pid, Request request, const host::Host& host) const override {
     if (request != Request::kThaw)
       return Error::of(EBADFD, "process {} is frozen, not suspended: use amdgpu-criu thaw", pid);
-    auto compared = hashes_.compare(*access_);
+    auto compared = hashes_.compare({*api_, host, *tree_, gpu::make_sdma_engine});
     if (compared.ok()) return {};
     return std::move(compared).error().within(still_held("frozen", pid));
   }
 
  private:
-  std::optional<dump::KeptHashes::Access> access_;  // of the process that holds the pause
+  kernel::Api* api_ = nullptr;  // of the process that holds the pause, as the tree
+  dump::Tree* tree_ = nullptr;
   dump::KeptHashes hashes_;
 };
 

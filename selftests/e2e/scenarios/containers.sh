@@ -121,9 +121,9 @@ has_option() { # has_option WHAT NAME=VALUE
 # opens_gpu_again MINOR: a program that the engine starts in the container finds the GPU
 opens_gpu_again() {
   local output
-  output=$(in_bundle "$PAYLOAD/bin/gpu_chain" --steps 3 2>&1) || fail "a second program: $output"
+  output=$("in_$ENGINE" "$PAYLOAD/bin/gpu_chain" --steps 3 2>&1) || fail "a second program: $output"
   [[ $output == *"step 3 "* ]] || fail "a second program does no steps: $output"
-  [ "$(in_bundle stat -c %a /dev/dri/renderD"$1")" = "$(in_bundle stat -c %a /dev/dri/renderD$FIRST_MINOR)" ] ||
+  [ "$("in_$ENGINE" stat -c %a /dev/dri/renderD"$1")" = "$("in_$ENGINE" stat -c %a /dev/dri/renderD$FIRST_MINOR)" ] ||
     fail "the new node has another mode than the old one"
 }
 

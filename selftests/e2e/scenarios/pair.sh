@@ -37,6 +37,7 @@ scenario_podman_arrives() {
   podman_command load --quiet -i "$KEPT/image.tar" >/dev/null || fail "podman does not load the image"
   restore_container restore "$KEPT/container.tar"
   sees_one_gpu $FIRST_MINOR
+  opens_gpu_again $FIRST_MINOR
   ends_well "after the restore"
   rm -rf /shared/kept
 }

@@ -4,11 +4,14 @@
 # which earlier dumps or file systems have an effect. criu-amdgpu(1), "Privileges", has the lists.
 
 # Of the runtime and criu, for a container without a user namespace of its own: capabilities, and what they see of the
-# file system besides programs, the bundle and images. container_privileges_least shows that each is needed.
+# file system besides programs, the bundle and images. container_privileges_least shows that each is needed. Those of
+# the second pair are for a container that has a file of its user in a tmpfs below another one, as most do.
 DUMP_CAPS='dac_override kill net_admin sys_admin sys_ptrace sys_resource'
 DUMP_MOUNTS='/tmp /proc /sys:ro /dev /run/bundles'
 RESTORE_CAPS='dac_override mknod net_admin setgid setpcap setuid sys_admin sys_chroot sys_time'
 RESTORE_MOUNTS="$DUMP_MOUNTS /sys/fs/cgroup"
+DUMP_MORE='sys_chroot'
+RESTORE_MORE='chown'
 
 # System calls that the profile of the poor container denies: those for mounts, namespaces, modules, clocks, keys,
 # devices, other processes, and new sockets and rings.
@@ -134,6 +137,34 @@ scenario_container_privileges_least() {
   least restore RUNTIME_CAPS
   least restore RUNTIME_MOUNTS
   [ ${#SPARE[@]} -eq 0 ] || fail "not needed: $(printf '%s, ' "${SPARE[@]}")"
+}
+
+has_shared_file() {
+  [ "$(stat -c '%u %a' "/proc/$PID/root/dev/shm/own")" = "1000 600" ] || fail "$1: /dev/shm has no file of the user"
+}
+fails_without_more() { # fails_without_more dump|restore CAPABILITIES MORE
+  RUNTIME_CAPS=$2
+  ! "try_$1" || fail "$1 succeeds without $3"
+  echo "needed: $1 | $3 | $(first_error "$1")"
+  RUNTIME_CAPS="$2 $3"
+}
+
+scenario_container_privileges_shm() {
+  local MORE_MOUNTS=', {"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+    "options": ["nosuid", "noexec", "nodev", "mode=1777"]}'
+  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  VRAM_FREE=$(vram_used)
+  start_poor
+  in_bundle sh -c 'umask 077; echo mine >/dev/shm/own' || fail "the user cannot write to /dev/shm"
+  has_shared_file "at the start"
+  fails_without_more dump "$DUMP_CAPS" $DUMP_MORE
+  rm -rf "$DIR/images"
+  dump_container dump "$DIR/images"
+  fails_without_more restore "$RESTORE_CAPS" $RESTORE_MORE
+  restore_container restore "$DIR/images"
+  RUNTIME_CAPS=
+  has_shared_file "after the restore"
+  ends_well "after the restore"
 }
 
 # Two rounds of runc's pre-copy, and then the checkpoint

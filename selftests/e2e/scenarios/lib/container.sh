@@ -69,7 +69,7 @@ write_bundle() {
     {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]},
     {"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]},
     {"destination": "$PAYLOAD", "type": "bind", "source": "$PAYLOAD", "options": ["rbind", "ro"]},
-    {"destination": "/logs", "type": "bind", "source": "$LOGS_OUTSIDE", "options": ["rbind", "rw"]}],
+    {"destination": "/logs", "type": "bind", "source": "$LOGS_OUTSIDE", "options": ["rbind", "rw"]}${MORE_MOUNTS-}],
   "linux": {
     "namespaces": [{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
       {"type": "network"}, {"type": "cgroup"}${USER_NAMESPACE-}],

@@ -15,8 +15,6 @@ class Freeze : public Purpose {
  public:
   Status begin(kernel::Api& api, const host::Host& host, dump::Tree& tree,
                const std::function<void(uint64_t)>&) override {
-    api_ = &api;
-    tree_ = &tree;
     const auto vram = dump::vram_of(api, host, tree);
     if (vram.ok())
       hashes_ = dump::KeptHashes::compute({api, host, tree, gpu::make_sdma_engine}, *vram);
@@ -32,17 +30,14 @@ class Freeze : public Purpose {
   std::string state(pid_t holder) const override {
     return Json{{"state", "frozen"}, {"holder", holder}, {"hashed", hashes_.bytes()}}.dump();
   }
-  Status may_end(pid_t pid, Request request, const host::Host& host) const override {
+  Status may_end(pid_t pid, Request request, kernel::Api& api, const host::Host& host,
+                 dump::Tree& tree) const override {
     if (request != Request::kThaw)
       return Error::of(EBADFD, "process {} is frozen, not suspended: use amdgpu-criu thaw", pid);
-    auto compared = hashes_.compare({*api_, host, *tree_, gpu::make_sdma_engine});
-    if (compared.ok()) return {};
-    return std::move(compared).error().within(still_held("frozen", pid));
+    return may_end_after(hashes_.compare({api, host, tree, gpu::make_sdma_engine}), "frozen", pid);
   }
 
  private:
-  kernel::Api* api_ = nullptr;  // of the process that holds the pause, as the tree
-  dump::Tree* tree_ = nullptr;
   dump::KeptHashes hashes_;
 };
 

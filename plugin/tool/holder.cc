@@ -165,7 +165,8 @@ class Holder {
     if (request == static_cast<char>(Request::kState)) {
       text = purpose_.state(getpid());
     } else {
-      const Status may = purpose_.may_end(pid_, static_cast<Request>(request), *host_);
+      const Status may =
+          purpose_.may_end(pid_, static_cast<Request>(request), *api_, *host_, *tree_);
       if (may.ok()) return true;
       text = may.error().message();
     }
@@ -245,9 +246,10 @@ std::string listen_to_holder(const Fd& pipe, const std::function<void(uint64_t)>
 
 }  // namespace
 
-std::string still_held(const char* state, pid_t pid) {
-  return formatted("process {} stays {}, and continues if process {} is ended", pid, state,
-                   getpid());
+Status may_end_after(Result<uint64_t> compared, const char* state, pid_t pid) {
+  if (compared.ok()) return {};
+  return std::move(compared).error().within(
+      formatted("process {} stays {}, and continues if process {} is ended", pid, state, getpid()));
 }
 
 int hold_in_background(pid_t pid, Purpose& purpose, const std::function<void(uint64_t)>& progress) {

@@ -28,11 +28,13 @@ class Purpose {
   // The answer to kState, as JSON.
   virtual std::string state(pid_t holder) const = 0;
   // Fails if the pause must not end now, or by another request.
-  virtual Status may_end(pid_t pid, Request request, const host::Host& host) const = 0;
+  virtual Status may_end(pid_t pid, Request request, kernel::Api&, const host::Host&,
+                         dump::Tree&) const = 0;
 };
 
-// The beginning of an error of may_end(). The user can still end the pause, by SIGKILL.
-std::string still_held(const char* state, pid_t pid);
+// What may_end() returns after a comparison of memory. The user can still end the pause, by
+// SIGKILL.
+Status may_end_after(Result<uint64_t> compared, const char* state, pid_t pid);
 
 // Starts the background process. `progress` is called at intervals, with the bytes that it moves.
 // Returns the exit status of the command.

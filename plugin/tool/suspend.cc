@@ -15,8 +15,6 @@ class Suspend : public Purpose {
  public:
   Status begin(kernel::Api& api, const host::Host& host, dump::Tree& tree,
                const std::function<void(uint64_t)>& moves) override {
-    api_ = &api;
-    tree_ = &tree;
     suspension_ = TRY(dump::Suspension::suspend(api, host, tree, gpu::make_sdma_engine, moves));
     return {};
   }
@@ -34,20 +32,18 @@ class Suspend : public Purpose {
                 {"hashed", suspension_.hashed()}}
         .dump();
   }
-  Status may_end(pid_t pid, Request request, const host::Host& host) const override {
+  Status may_end(pid_t pid, Request request, kernel::Api& api, const host::Host& host,
+                 dump::Tree& tree) const override {
     if (request != Request::kResume)
       return Error::of(EBADFD, "process {} is suspended, not frozen: use amdgpu-criu resume", pid);
     Status room = suspension_.check_room(host);
     if (!room.ok())
       return std::move(room).error().within(formatted("process {} stays suspended", pid));
-    auto compared = suspension_.compare(*api_, host, *tree_, gpu::make_sdma_engine);
-    if (compared.ok()) return {};
-    return std::move(compared).error().within(still_held("suspended", pid));
+    return may_end_after(suspension_.compare(api, host, tree, gpu::make_sdma_engine), "suspended",
+                         pid);
   }
 
  private:
-  kernel::Api* api_ = nullptr;  // of the process that holds the pause, as the tree
-  dump::Tree* tree_ = nullptr;
   dump::Suspension suspension_;
 };
 

@@ -39,7 +39,7 @@ read_library() {
       dump) CASES+=("$rest") ;;
     esac
   done <"$list"
-  ((${#CASES[@]})) || fail "no case of $list is to be dumped"
+  ((${#CASES[@]})) || fail "$list names no case to dump"
 }
 
 in_case() { log_has '[ RUN      ]' || gone "$PID"; }
@@ -61,7 +61,7 @@ case_passes() { # case_passes CASE WHEN
   grep -q '^\[  PASSED  \] 1 test' "$LOG" || fail "$1 does not pass $2"
 }
 
-# dump_case PROGRAM CASE NUMBER MICROSECONDS OPTIONS...: dumps it so long after its beginning, or earlier if
+# dump_case PROGRAM CASE NUMBER MICROSECONDS OPTIONS...: dumps the case that long after its start, or sooner if
 # it has ended by then; sets AFTER
 dump_case() {
   local try

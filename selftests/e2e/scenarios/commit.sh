@@ -154,7 +154,7 @@ scenario_restore_bounded() {
   local VRAM_FREE limit=$((2 * PATIENCE))
   need_gpus 1
   need_plugin
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   VRAM_FREE=$(vram_used)
   start gpu_chain
   first_steps "$BEFORE_DUMP"

@@ -79,7 +79,7 @@ start_fault_tree() {
   STEPS_WANTED=$STEPS_AFTER_FAULT
   need_gpus 2
   need_plugin
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   start_tree "gpu_chain --gpus 2" "render_group family"
   for_each first_steps 20
 }
@@ -386,7 +386,7 @@ scenario_faults_reset() {
   seed_chance
   # In a hive without a PSP the driver does not survive it.
   [ "$(gpu_count)" -eq 1 ] || skip "needs a single GPU, this machine has $(gpu_count)"
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   allow_complaint 'GPU reset begin'
   # A reset loses page tables, and a queue of KFD may still run.
   allow_complaint 'page fault \(src_id|VM fault: VMID [0-9]+ cannot (read|write) 0x[0-9a-f]+: not mapped'

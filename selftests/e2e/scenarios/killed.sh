@@ -291,7 +291,7 @@ killed() {
   ENGINE=$1 KILLED_WITH=$2 BUNDLE=$DIR/bundle
   need_two_nodes
   CRIU=$(command -v "$CRIU") # before its link is in PATH
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   [ "$ENGINE" != podman ] || MORE_ACTIONS=(engine monitor)
   VRAM_FREE=$(vram_used)
   start_killed

@@ -91,7 +91,7 @@ scenario_pod_killed() {
   local step action HALF=() POD_NUMBER=0 KILLED_WITH=containerd PROBE='' BUNDLE=$DIR/bundle
   need_two_nodes
   need_pods
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   VRAM_FREE=$(vram_used)
   start_killed_pod
   for step in ${STEPS-PROCESS_INFO CHECKPOINT FINI}; do

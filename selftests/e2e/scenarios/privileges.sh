@@ -125,7 +125,7 @@ least() {
 
 scenario_container_privileges_least() {
   local SPARE=()
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   VRAM_FREE=$(vram_used)
   start_poor
   RUNTIME_CAPS=$DUMP_CAPS RUNTIME_MOUNTS=$DUMP_MOUNTS
@@ -152,7 +152,7 @@ fails_without_more() { # fails_without_more dump|restore CAPABILITIES MORE
 scenario_container_privileges_shm() {
   local MORE_MOUNTS=', {"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
     "options": ["nosuid", "noexec", "nodev", "mode=1777"]}'
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   VRAM_FREE=$(vram_used)
   start_poor
   in_bundle sh -c 'umask 077; echo mine >/dev/shm/own' || fail "the user cannot write to /dev/shm"

@@ -44,7 +44,7 @@ resume() {
 # How much work the compute rings have done. Queues of KFD are none of them.
 compute_jobs() {
   local number sum=0
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   for number in $(cat /sys/kernel/debug/dri/*/amdgpu_fence_info |
     awk '/^--- ring/ { compute = /\(comp/ } compute && /^Last signaled fence/ { print $NF }'); do
     sum=$((sum + number))
@@ -86,7 +86,7 @@ scenario_suspend() {
 
 # flip_hidden_word: changes a word of the VRAM that gpu_chain fills and the CPU does not see, or changes it back
 flip_hidden_word() {
-  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  mount_debugfs
   python3 - "$DIR/place" <<'END'
 import glob, os, struct, sys
 MASK = (1 << 64) - 1

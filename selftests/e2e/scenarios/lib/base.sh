@@ -96,6 +96,8 @@ clean_up() {
 
 now() { echo "${EPOCHREALTIME/./}"; } # microseconds
 
+mount_debugfs() { mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; }
+
 seconds_since() { # seconds_since MICROSECONDS: with two decimals
   local us=$(($(now) - $1))
   printf '%d.%02d' $((us / 1000000)) $((us % 1000000 / 10000))

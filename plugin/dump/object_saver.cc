@@ -195,7 +195,7 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   outcome.staging = staging(outcome.workers->threads());
   auto engine =
       TRY(env_.make_engine(TRY(env_.host.open_render(batch.gpu.render_minor)), outcome.staging));
-  const auto queue = pipeline::make_io_queue(env_.options.io, engine->slots());
+  const auto queue = pipeline::make_io_queue(env_.options.io, outcome.staging.most_slots);
   outcome.io = pipeline::is_memory(writer.fd()) ? "copies" : queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
@@ -215,8 +215,12 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
                             report,
                             outcome.workers.get(),
                             env_.options.gpu_hashes,
-                            !env_.live};
-  return save_contents(*engine, *queue, batch.bos, import, options, writer);
+                            !env_.live,
+                            {},
+                            outcome.staging.most_slots};
+  auto saved = save_contents(*engine, *queue, batch.bos, import, options, writer);
+  outcome.staging.slots = engine->slots();
+  return saved;
 }
 
 }  // namespace amdgpu_criu::dump

@@ -2,6 +2,7 @@
 #include "dump/save_contents.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "base/progress.h"
 #include "dump/hash_stream.h"
 #include "dump/page_windows.h"
+#include "gpu/ring_growth.h"
 #include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::dump {
@@ -32,7 +34,8 @@ class Saver {
         slots_(engine.slots()),
         chunk_bytes_(static_cast<uint32_t>(
             std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size()))),
-        progress_(bytes, std::chrono::seconds(1)) {
+        progress_(bytes, std::chrono::seconds(1)),
+        growth_(engine, options.most_slots) {
     if (!pipeline::is_memory(to.fd())) return;
     const unsigned needed = pipeline::MemoryFile::kFewestMappingThreads;
     const unsigned threads = options.write ? 0 : workers_.threads();
@@ -224,9 +227,22 @@ class Saver {
       return static_cast<unsigned>((current_ + slots_.size() - count) % slots_.size());
     };
     const unsigned copied = before(1), prepared = before(slots_.size() >= 4 ? 2 : 1);
-    current_ = (current_ + 1) % slots_.size();
-    if (slots_.size() > 1 && slots_[copied].state == State::kCopying) TRY(start_prepare(copied));
+    if (copied != current_ && slots_[copied].state == State::kCopying) TRY(start_prepare(copied));
     if (slots_[prepared].state == State::kPreparing) TRY(write(prepared));
+    return go_on();
+  }
+
+  // To the next slot. After the last one, slots are added, or removed once all are empty.
+  Status go_on() {
+    if (!windows_) growth_.add(slots_[current_].used);
+    if (++current_ < slots_.size()) return {};
+    current_ = 0;
+    const unsigned wanted = growth_.end_turn(progress_.total() - progress_.done());
+    if (wanted < slots_.size())
+      for (unsigned i = 0; i < slots_.size(); i++) TRY(empty(i));
+    else if (wanted > slots_.size())
+      current_ = static_cast<unsigned>(slots_.size());
+    slots_.resize(wanted);
     return {};
   }
 
@@ -396,9 +412,10 @@ class Saver {
   pipeline::Workers& workers_;
   std::optional<pipeline::MemoryFile> memory_;  // the file, if it is in memory
   std::optional<PageWindows> windows_;          // null: the GPU does not copy to the file
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;                      // which stay where they are
   uint32_t chunk_bytes_;
   Progress progress_;
+  gpu::RingGrowth growth_;
   unsigned current_ = 0;
   bool cannot_hash_ = false;
   image::HashesOfZeros zeros_;

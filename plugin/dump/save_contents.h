@@ -26,6 +26,7 @@ struct SaveOptions {
   bool gpu_hashes = false;               // the GPU computes hashes, if it can
   bool paused = false;                   // nothing writes to the memory meanwhile
   pipeline::Transfer write{};            // of workers to a file in memory; null: the fastest way
+  unsigned most_slots = 0;               // that the engine may have; 0: those that it has
 };
 
 struct SaveCounts {

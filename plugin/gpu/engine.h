@@ -19,17 +19,22 @@
 namespace amdgpu_criu::gpu {
 
 struct StagingSize {
-  unsigned slots = 4;
-  size_t bytes = 8u << 20;  // of each slot
+  unsigned slots = 4;           // at first
+  size_t bytes = 8u << 20;      // of each slot
+  unsigned most_slots = slots;  // if more make copies faster
 
   size_t total() const { return slots * bytes; }
-  // Reduces the number of slots if they are too large together.
+  // Reduces the numbers of slots if they are too large together.
   StagingSize within(size_t limit) const {
-    return {std::clamp<unsigned>(limit / bytes, 1, slots), bytes};
+    const auto fitting = [&](unsigned count) {
+      return std::clamp<unsigned>(limit / bytes, 1, count);
+    };
+    return {fitting(slots), bytes, fitting(most_slots)};
   }
 };
 // The limit of the staging memory of a GPU.
 inline constexpr size_t kMaxStaging = 64u << 20;
+inline constexpr unsigned kMaxSlots = 64;
 
 // A dma-buf made known to the engine. Must outlive the copies that were started on it.
 class Imported {
@@ -101,6 +106,11 @@ class Engine {
   // imported only by a file on which operation DMABUF was called.
   virtual int file() const = 0;
   virtual unsigned slots() const = 0;
+  // Adds idle slots of the same size; the others stay what they are.
+  virtual Status add_slots(unsigned count) {
+    (void)count;
+    return Error(ENOTSUP, "this engine gets no more slots");
+  }
   // It has whole pages, so that files can be read and written without a copy.
   virtual std::span<std::byte> staging(unsigned slot) = 0;
   virtual Result<std::unique_ptr<Imported>> import(const Fd& dmabuf, uint64_t size) = 0;

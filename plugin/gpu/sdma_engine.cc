@@ -39,12 +39,10 @@ struct Staging {
 struct Slot {
   Staging staging;
   std::span<std::byte> bytes;
+  std::unique_ptr<MappedBo> commands;
   std::span<uint32_t> ib;
-  uint64_t ib_address = 0;
   uint64_t fence = 0;  // 0: idle
 };
-
-constexpr size_t kIbBytes = round_up(kIbDwords * sizeof(uint32_t), kGpuPage);
 
 class SdmaEngine : public Engine {
  public:
@@ -56,8 +54,8 @@ class SdmaEngine : public Engine {
     TRY(checked(amdgpu_query_gpu_info(device, &info), "cannot query the GPU"));
     engine->count_is_minus_one_ = info.family_id >= AMDGPU_FAMILY_AI;
     engine->context_ = TRY(Context::create(device));
-    TRY(engine->allocate_ibs(staging.slots));
-    for (unsigned i = 0; i < staging.slots; i++) TRY(engine->add_slot(staging.bytes));
+    engine->slot_bytes_ = staging.bytes;
+    TRY(engine->add_slots(staging.slots));
     return std::unique_ptr<Engine>(std::move(engine));
   }
 
@@ -68,6 +66,10 @@ class SdmaEngine : public Engine {
 
   int file() const override { return amdgpu_device_get_fd(device_.get()); }
   unsigned slots() const override { return slots_.size(); }
+  Status add_slots(unsigned count) override {
+    for (unsigned i = 0; i < count; i++) slots_.push_back(TRY(make_slot()));
+    return {};
+  }
   std::span<std::byte> staging(unsigned slot) override { return slots_[slot].bytes; }
 
   Result<std::unique_ptr<Imported>> import(const Fd& dmabuf, uint64_t size) override {
@@ -125,23 +127,14 @@ class SdmaEngine : public Engine {
  private:
   SdmaEngine() = default;
 
-  Status allocate_ibs(unsigned slots) {
-    const uint64_t bytes = slots * kIbBytes;
-    DrmBo handle = TRY(allocate_bo(device_.get(), AMDGPU_GEM_DOMAIN_GTT, 0, bytes));
-    ibs_ = TRY(MappedBo::create(device_.get(), std::move(handle), bytes));
-    ib_bytes_ = TRY(ibs_->map_for_cpu());
-    return {};
-  }
-
-  Status add_slot(size_t bytes) {
-    const size_t ib = slots_.size() * kIbBytes;
+  Result<Slot> make_slot() const {
     Slot slot;
-    slot.staging = TRY(Staging::create(device_.get(), bytes));
-    slot.bytes = slot.staging.memory.bytes().first(bytes);
-    slot.ib = {reinterpret_cast<uint32_t*>(ib_bytes_.data() + ib), kIbDwords};
-    slot.ib_address = ibs_->address() + ib;
-    slots_.push_back(std::move(slot));
-    return {};
+    slot.staging = TRY(Staging::create(device_.get(), slot_bytes_));
+    slot.bytes = slot.staging.memory.bytes().first(slot_bytes_);
+    slot.commands = TRY(MappedBo::allocate(device_.get(), kIbDwords * sizeof(uint32_t)));
+    const std::span<std::byte> ib = TRY(slot.commands->map_for_cpu());
+    slot.ib = {reinterpret_cast<uint32_t*>(ib.data()), kIbDwords};
+    return slot;
   }
 
   static const MappedBo* mapped(const Imported* one) { return static_cast<const MappedBo*>(one); }
@@ -168,7 +161,7 @@ class SdmaEngine : public Engine {
   }
 
   Status submit(Slot& slot, std::span<const Piece> pieces, uint32_t dwords) {
-    std::vector<uint32_t> handles = {ibs_->handle(), slot.staging.bo->handle()};
+    std::vector<uint32_t> handles = {slot.commands->handle(), slot.staging.bo->handle()};
     for (const Piece& piece : pieces) {
       handles.push_back(mapped(piece.bo)->handle());
       if (piece.pages) handles.push_back(mapped(piece.pages)->handle());
@@ -178,15 +171,14 @@ class SdmaEngine : public Engine {
   }
 
   static CommandBuffer commands_of(const Slot& slot, uint32_t dwords) {
-    return {AMDGPU_HW_IP_DMA, slot.ib_address, dwords, 0, "an SDMA copy"};
+    return {AMDGPU_HW_IP_DMA, slot.commands->address(), dwords, 0, "an SDMA copy"};
   }
 
   // Destroyed in reverse: slots before the context, the device last.
   DrmDevice device_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<ChunkHasher> hasher_;
-  std::unique_ptr<MappedBo> ibs_;  // the command buffers of all slots
-  std::span<std::byte> ib_bytes_;
+  size_t slot_bytes_ = 0;
   std::vector<Slot> slots_;
   bool count_is_minus_one_ = true;
 };

@@ -62,7 +62,12 @@ Status set_ignore(Options& options, const std::string&, const std::string& text)
   return {};
 }
 Status set_slots(Options& options, const std::string& name, const std::string& text) {
-  options.staging.slots = TRY(number(name, text, 1, 64));
+  constexpr gpu::StagingSize kPreset;
+  const bool by_measuring = text == "auto";
+  options.staging.slots = by_measuring
+                              ? kPreset.slots
+                              : static_cast<unsigned>(TRY(number(name, text, 1, gpu::kMaxSlots)));
+  options.staging.most_slots = by_measuring ? gpu::kMaxSlots : options.staging.slots;
   return {};
 }
 Status set_slot_size(Options& options, const std::string& name, const std::string& text) {
@@ -127,7 +132,7 @@ constexpr Entry kOptions[] = {
      set_map},
     {{"ignore", "property,...", "", "properties in which GPUs may differ at a restore"},
      set_ignore},
-    {{"staging-slots", "1 to 64", "4", "number of staging buffers of a GPU"}, set_slots},
+    {{"staging-slots", "auto, 1 to 64", "auto", "number of staging buffers of a GPU"}, set_slots},
     {{"staging-kib", "4 to 65536", "8192", "size of a staging buffer"}, set_slot_size},
     {{"chunk-kib", "4 to 65536", "256", "size of what is compared, omitted and compressed"},
      set_chunk_size},
@@ -255,6 +260,7 @@ Result<Options> parse(std::span<const std::string> arguments, const std::string&
     if (argument.starts_with(kPrefix))
       TRY(set_from_argument(options, std::string_view(argument).substr(kPrefix.size())));
   TRY(check(options));
+  options.staging = options.staging.within(gpu::kMaxStaging);
   if (!options.key_file.empty()) options.key = TRY(Key::read(options.key_file));
   return options;
 }

@@ -21,7 +21,7 @@ namespace amdgpu_criu::options {
 struct Options {
   std::vector<topology::Wish> map;
   topology::Ignored ignore;
-  gpu::StagingSize staging;
+  gpu::StagingSize staging{.most_slots = gpu::kMaxSlots};
   // BOs shared with other processes may be restored as separate ones.
   bool cut_sharing = false;
   // The images are restored several times: on the GPUs with the largest part of their memory free,

@@ -16,11 +16,12 @@ using testing::HasSubstr;
 
 Result<Options> parse_list(std::vector<std::string> arguments) { return parse(arguments); }
 
-TEST(Options, DefaultsAreFourSlotsOfEightMebibytes) {
+TEST(Options, DefaultsAreFourSlotsOfEightMebibytesThatMayBecomeEight) {
   auto options = parse({});
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->staging.slots, 4u);
   EXPECT_EQ(options->staging.bytes, 8u << 20);
+  EXPECT_EQ(options->staging.most_slots, 8u);
   EXPECT_EQ(options->test_restore_delay, 0u);
   EXPECT_EQ(parse_list({"--amdgpu.test-restore-delay=7"})->test_restore_delay, 7u);
 }
@@ -33,6 +34,7 @@ TEST(Options, CriusOptionsOverrideTheEnvironment) {
   unsetenv("AMDGPU_CRIU_CUT_SHARING");
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->staging.slots, 3u);
+  EXPECT_EQ(options->staging.most_slots, 3u);
   EXPECT_TRUE(options->cut_sharing);
 }
 
@@ -69,8 +71,8 @@ TEST(Options, AMistakeInTheFileIsNamedByItsLine) {
 
 // All fields that can be set, as text.
 std::string fields_of(const Options& it) {
-  return formatted("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", it.map.size(), it.ignore.size(),
-                   it.staging.slots, it.staging.bytes, it.chunk_bytes,
+  return formatted("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", it.map.size(), it.ignore.size(),
+                   it.staging.slots, it.staging.most_slots, it.staging.bytes, it.chunk_bytes,
                    static_cast<int>(it.compression.encoding), it.compression.level, it.incremental,
                    static_cast<int>(it.io), it.direct, it.cut_sharing, it.parallel, it.replicas,
                    it.timeout);

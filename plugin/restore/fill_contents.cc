@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <numeric>
 
+#include "gpu/ring_growth.h"
 #include "restore/file_pages.h"
 #include "restore/verify_contents.h"
 
@@ -42,6 +44,7 @@ class Filler {
         pages_(engine, workers_, files),
         slots_(engine.slots()),
         progress_(bytes, std::chrono::seconds(1)),
+        growth_(engine, options.most_slots),
         options_(options) {}
   Filler(const Filler&) = delete;
   Filler& operator=(const Filler&) = delete;
@@ -189,8 +192,8 @@ class Filler {
         {file.file.get(), false, chunk.offset, {{to.data(), to.size()}}, &file.name});
   }
 
-  // While the chunks of this slot and of the previous ones are read, those of a slot before are
-  // checked and copied: half of all slots are read at a time.
+  // While the chunks of this slot and of the previous ones are read, those of an earlier one are
+  // checked and copied: all slots but two are read at a time.
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
@@ -199,10 +202,23 @@ class Filler {
     slot.reads.clear();
     slot.state = State::kReading;
     if (!by_queue) start_check(current_);
-    const unsigned ahead = std::max<unsigned>(slots_.size() / 2, 1);
+    const unsigned ahead = slots_.size() > 2 ? slots_.size() - 2 : 1;
     const unsigned before = (current_ + slots_.size() - ahead) % slots_.size();
-    current_ = (current_ + 1) % slots_.size();
-    if (slots_.size() > 1 && is_under_way(before)) TRY(copy(before));
+    if (before != current_ && is_under_way(before)) TRY(copy(before));
+    return go_on();
+  }
+
+  // To the next slot. After the last one, slots are added, or removed once all are empty.
+  Status go_on() {
+    growth_.add(slots_[current_].used);
+    if (++current_ < slots_.size()) return {};
+    current_ = 0;
+    const unsigned wanted = growth_.end_turn(progress_.total() - progress_.done());
+    if (wanted < slots_.size())
+      for (unsigned i = 0; i < slots_.size(); i++) TRY(empty(i));
+    else if (wanted > slots_.size())
+      current_ = static_cast<unsigned>(slots_.size());
+    slots_.resize(wanted);
     return {};
   }
 
@@ -284,9 +300,10 @@ class Filler {
   pipeline::Workers inline_workers_;
   pipeline::Workers& workers_;
   FilePages pages_;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;  // which stay where they are
   unsigned current_ = 0;
   Progress progress_;
+  gpu::RingGrowth growth_;
   const FillOptions& options_;
   FillCounts counts_;
 };
@@ -341,6 +358,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   const auto fill_and_compare = [&](bool pages) -> Result<FillCounts> {
     FillOptions options = tools.options;
     options.pages = pages;
+    if (options.workers) options.most_slots = report.staging.most_slots;
     const FillCounts counts =
         TRY(fill_contents(*engine, tools.queue, files, objects, import, options));
     if (tools.gpu_hashes) report.compared_bytes = TRY(verify_contents(*engine, objects, import));
@@ -358,6 +376,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   }
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
+  report.staging.slots = engine->slots();
   report.objects = objects.size();
   static_cast<FillCounts&>(report) = *filled;
   const auto spent = std::chrono::steady_clock::now() - start;

@@ -40,6 +40,7 @@ struct FillOptions {
   // The GPU copies plain chunks from the pages of files in memory. Nothing verifies them before:
   // the caller has to, afterwards.
   bool pages = false;
+  unsigned most_slots = 0;  // that the engine may have; 0: those that it has
 };
 
 // No chunk reaches the GPU before its checksum was verified, which workers do, except from pages.

@@ -41,7 +41,7 @@ void Filling::create_threads() {
   for (const auto& entry : files_)
     threads_[entry.first] = {
         std::make_unique<pipeline::Workers>(threads[number++]),
-        pipeline::make_io_queue(pipeline::IoKind::kThreads, env_.options.staging.slots)};
+        pipeline::make_io_queue(pipeline::IoKind::kThreads, env_.options.staging.most_slots)};
 }
 
 // After on_ready() no thread is created: it would have a number that a task may need. So files are

@@ -250,18 +250,22 @@ class FakeEngine : public gpu::Engine {
  public:
   static Result<std::unique_ptr<gpu::Engine>> create(Fd render, gpu::StagingSize staging) {
     std::unique_ptr<FakeEngine> engine(new FakeEngine(std::move(render), staging));
-    // Whole pages, as in the real engine, because direct I/O needs them.
-    for (FakeSlot& slot : engine->slots_)
-      slot.memory =
-          TRY(Mapping::map(staging.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
-    std::atomic<uint64_t>& most = current_state->shared().most_staging;
-    for (uint64_t seen = most; seen < staging.total(); seen = most)
-      most.compare_exchange_strong(seen, staging.total());
+    TRY(engine->add_slots(staging.slots));
     return std::unique_ptr<gpu::Engine>(std::move(engine));
   }
 
   int file() const override { return render_.get(); }
   unsigned slots() const override { return slots_.size(); }
+  // Whole pages, as in the real engine, because direct I/O needs them.
+  Status add_slots(unsigned count) override {
+    for (unsigned i = 0; i < count; i++)
+      slots_.emplace_back().memory =
+          TRY(Mapping::map(slot_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
+    const uint64_t total = slots_.size() * slot_bytes_;
+    std::atomic<uint64_t>& most = current_state->shared().most_staging;
+    for (uint64_t seen = most; seen < total; seen = most) most.compare_exchange_strong(seen, total);
+    return {};
+  }
   std::span<std::byte> staging(unsigned slot) override { return slots_[slot].memory.bytes(); }
 
   Result<std::unique_ptr<gpu::Imported>> import(const Fd& dmabuf, uint64_t size) override {
@@ -329,7 +333,7 @@ class FakeEngine : public gpu::Engine {
     bool write = false;
   };
   FakeEngine(Fd render, gpu::StagingSize staging)
-      : render_(std::move(render)), slots_(staging.slots) {}
+      : render_(std::move(render)), slot_bytes_(staging.bytes) {}
 
   Status start(unsigned index, std::span<const gpu::Piece> pieces, bool write) {
     FakeSlot& slot = slots_[index];
@@ -373,6 +377,7 @@ class FakeEngine : public gpu::Engine {
   }
 
   Fd render_;
+  const size_t slot_bytes_;
   std::vector<FakeSlot> slots_;
 };
 

@@ -43,15 +43,22 @@ inline double slow_cpu_rate() {
   return 1e6 * static_cast<double>(std::max<uint64_t>(number("BENCH_SLOW_CPU", 50), 1));
 }
 
+inline std::chrono::milliseconds far_disk_delay() {
+  return std::chrono::milliseconds(std::max<uint64_t>(number("BENCH_FAR_DISK", 50), 1));
+}
+
 // What is slower than on this machine, at rates that do not vary.
-enum class Slow { kNothing, kDisk, kCpus, kLink };
+enum class Slow { kNothing, kDisk, kFarDisk, kCpus, kLink };
 inline constexpr uint64_t kChunk = 256u << 10;  // of the plugin's dumps
 
 inline gpu::StagingSize staging() {
-  gpu::StagingSize size;
+  gpu::StagingSize size{.most_slots = gpu::kMaxSlots};
   if (const char* text = getenv("BENCH_STAGING"))
-    if (sscanf(text, "%ux%zu", &size.slots, &size.bytes) == 2) size.bytes <<= 10;
-  return size;
+    if (sscanf(text, "%ux%zu", &size.slots, &size.bytes) == 2) {
+      size.bytes <<= 10;
+      size.most_slots = size.slots;
+    }
+  return size.within(gpu::kMaxStaging);
 }
 
 inline bool is_disk(const char* directory) {
@@ -98,6 +105,7 @@ class Bench {
   }
 
   void set_slow(Slow slow) { slow_ = slow; }
+  void set_growth(bool on) { staging_.most_slots = on ? staging().most_slots : staging_.slots; }
 
   // Removes all files. A dump would take up to half longer if it had to free those of another.
   Status clear() const {
@@ -139,7 +147,7 @@ class Bench {
     topology::Gpu gpu;
     gpu.gpu_id = number + 1;
     MemoryEngine engine = this->engine(gpus);
-    const auto queue = TRY(make_queue(engine.slots()));
+    const auto queue = TRY(make_queue(staging_.most_slots));
     pipeline::Workers workers(threads(gpus));
     auto writer =
         TRY(image::ContentsWriter::create(directory, image::contents_file_name(0, gpu.gpu_id)));
@@ -155,6 +163,7 @@ class Bench {
     if (slow_ == Slow::kLink && hashes)
       options.write = [](const auto&...) -> ssize_t { return -EIO; };
     options.paused = true;
+    options.most_slots = staging_.most_slots;
     const size_t each = bos_.size() / gpus;
     const auto bos = std::span<const kernel::Bo>(bos_).subspan(number * each, each);
     auto saved = TRY(dump::save_contents(engine, *queue, bos, import(), options, writer));
@@ -174,13 +183,14 @@ class Bench {
   Status restore_of(unsigned gpus, const image::Directory& directory,
                     const image::Set::ContentsFile& found, bool pages) {
     MemoryEngine engine = this->engine(gpus);
-    const auto queue = TRY(make_queue(engine.slots()));
+    const auto queue = TRY(make_queue(staging_.most_slots));
     auto files = TRY(image::ChunkFiles::open(directory, found));
     files.use_direct();
     pipeline::Workers workers(threads(gpus));
     restore::FillOptions options{{}, &workers};
     if (slow_ == Slow::kCpus) options.read = slow_copies();
     options.pages = pages;
+    options.most_slots = staging_.most_slots;
     if (pages) options.read = [](const auto&...) -> ssize_t { return -EIO; };
     const restore::Objects objects = restore::all_of(found.contents);
     const auto counts =
@@ -192,7 +202,7 @@ class Bench {
 
   // Copies to staging memory, and does nothing else.
   Status copy() {
-    MemoryEngine engine(staging(), rates());
+    MemoryEngine engine(staging_, rates());
     Memory memory(memory_.data());
     uint64_t at = 0;
     for (unsigned slot = 0; at < bytes(); slot = (slot + 1) % engine.slots()) {
@@ -284,7 +294,7 @@ class Bench {
     return {};
   }
   MemoryEngine engine(unsigned gpus = 1) const {
-    return MemoryEngine(staging(), rates(gpus), [this](const std::byte* chunk) {
+    return MemoryEngine(staging_, rates(gpus), [this](const std::byte* chunk) {
       return hashes_.at((chunk - memory_.data()) / kChunk);
     });
   }
@@ -307,6 +317,9 @@ class Bench {
     if (slow_ == Slow::kNothing || slow_ == Slow::kLink)
       return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
     if (slow_ == Slow::kCpus) return pipeline::make_thread_queue(depth, slow_copies());
+    if (slow_ == Slow::kFarDisk)
+      return pipeline::make_thread_queue(
+          depth, [this](const auto&... transfer) { return far_disk_.transfer(transfer...); });
     return pipeline::make_thread_queue(
         depth, [this](const auto&... transfer) { return slow_disk_.transfer(transfer...); });
   }
@@ -331,8 +344,10 @@ class Bench {
   Mapping memory_;
   std::vector<kernel::Bo> bos_;
   std::vector<gpu::ChunkHash> hashes_;  // of the chunks of the memory
+  gpu::StagingSize staging_ = staging();
   Slow slow_ = Slow::kNothing;
   SlowDisk slow_disk_{slow_rate()};
+  const FarDisk far_disk_{far_disk_delay()};
   SlowCopies slow_copies_{slow_cpu_rate()};
 };
 

@@ -141,6 +141,14 @@ constexpr Goal kGoals[] = {
        return 1 - r.of("slow disk, after a pre-dump, 5 %") / r.of("slow disk, dump");
      },
      nullptr, nullptr},
+    {"on the far disk: dump, times that with four slots", 1.5,
+     [](const Round& r) { return r.of("far disk, dump, no growth") / r.of("far disk, dump"); },
+     nullptr, nullptr},
+    {"on the far disk: restore, the same", 1.5,
+     [](const Round& r) {
+       return r.of("far disk, restore, no growth") / r.of("far disk, restore");
+     },
+     nullptr, nullptr},
     {"with 16 slow CPUs: dump, part of link or 16 writers", 0.9,
      [](const Round& r) { return r.slow_cpus("write by 16") / r.of("slow CPUs, dump"); }, nullptr,
      nullptr},
@@ -202,11 +210,11 @@ Judgement judge(const Goal& goal, const std::vector<double>& values, bool on_dis
   return {missed ? Outcome::kMissed : Outcome::kUndecided, text};
 }
 
-// The slow disk is the same in memory and with any number of objects, and measured once. Slow CPUs
-// and the slow link are those of files in memory.
+// The other disks are the same in memory and with any number of objects, and measured once. Slow
+// CPUs and the slow link are those of files in memory.
 bool is_required(const Goal& goal, const char* shape, bool on_disk) {
   const std::string_view name = goal.name;
-  if (name.starts_with("on the slow disk")) return on_disk && shape == kShapes[0];
+  if (name.starts_with("on the ")) return on_disk && shape == kShapes[0];
   return !name.starts_with("with ") || (!on_disk && shape == kShapes[0]);
 }
 

@@ -37,10 +37,8 @@ using KnownHash = std::function<gpu::ChunkHash(const std::byte* chunk)>;
 class MemoryEngine : public gpu::Engine {
  public:
   explicit MemoryEngine(gpu::StagingSize staging, EngineRates rates = {}, KnownHash hash = {})
-      : rates_(rates), known_(std::move(hash)), slots_(staging.slots) {
-    for (Slot& slot : slots_)
-      slot.memory = std::move(*Mapping::map(staging.bytes, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
+      : rates_(rates), known_(std::move(hash)), slot_bytes_(staging.bytes) {
+    if (!MemoryEngine::add_slots(staging.slots).ok()) abort();
   }
   MemoryEngine(const MemoryEngine&) = delete;
   MemoryEngine& operator=(const MemoryEngine&) = delete;
@@ -53,6 +51,13 @@ class MemoryEngine : public gpu::Engine {
   }
   int file() const override { return -1; }
   unsigned slots() const override { return static_cast<unsigned>(slots_.size()); }
+  Status add_slots(unsigned count) override {
+    const std::lock_guard guard(lock_);
+    for (unsigned i = 0; i < count; i++)
+      slots_.emplace_back().memory = TRY(Mapping::map(slot_bytes_, PROT_READ | PROT_WRITE,
+                                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
+    return {};
+  }
   std::span<std::byte> staging(unsigned slot) override { return slots_[slot].memory.bytes(); }
   Result<std::unique_ptr<gpu::Imported>> import(const Fd&, uint64_t) override {
     return Error(ENOTSUP, "memory is not imported");
@@ -161,10 +166,11 @@ class MemoryEngine : public gpu::Engine {
 
   const EngineRates rates_;
   const KnownHash known_;
+  const size_t slot_bytes_;
   Clock::time_point idle_since_{};  // of the link; only the thread uses it
   std::mutex lock_;                 // protects the members below, except the thread
   std::condition_variable changed_;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;  // which stay where they are
   std::deque<unsigned> to_do_;
   bool stop_ = false;
   std::jthread thread_{[this] { run(); }};

@@ -7,6 +7,7 @@
 // BENCH_DIRECTORY: where files are written (default: the current directory);
 // BENCH_MIB: the size of the memory (default: 2048); BENCH_ROUNDS: default: 5;
 // BENCH_SLOW_DISK: MB/s of the slower disk, which does not vary (default: 500);
+// BENCH_FAR_DISK: ms that each transfer takes at least on a disk that is far away (default: 50);
 // BENCH_SLOW_CPU: MB/s at which each of 16 CPUs copies files in memory (default: 50), on a machine
 // whose link to the GPU is 0.8 times as fast as all of them;
 // BENCH_SLOW_LINK: MB/s of the link to a GPU that hashes 20 times as fast (default: 400), or of the
@@ -74,6 +75,14 @@ Status prepare_pages(Bench& bench) {
   return dump_with_hashes(bench);
 }
 
+template <Status (*kMeasure)(Bench&)>
+Status without_growth(Bench& bench) {
+  bench.set_growth(false);
+  Status status = kMeasure(bench);
+  bench.set_growth(true);
+  return status;
+}
+
 constexpr unsigned kManyGpus = 8;
 Status save_of_8(Bench& bench) {
   bench.set_objects(kManyGpus);
@@ -115,6 +124,10 @@ constexpr Case kCases[] = {
     after_a_pre_dump<0>("slow disk, after a pre-dump, 0 %", Slow::kDisk),
     after_a_pre_dump<1>("slow disk, after a pre-dump, 5 %", Slow::kDisk),
     after_a_pre_dump<10>("slow disk, after a pre-dump, 50 %", Slow::kDisk),
+    {"far disk, dump", clear, dump, Slow::kFarDisk},
+    {"far disk, dump, no growth", clear, without_growth<dump>, Slow::kFarDisk},
+    {"far disk, restore", prepare_restore, restore, Slow::kFarDisk},
+    {"far disk, restore, no growth", prepare_restore, without_growth<restore>, Slow::kFarDisk},
     {"slow CPUs, copy", clear, [](Bench& b) { return b.copy(); }, Slow::kCpus},
     {"slow CPUs, write by 16", prepare_file, [](Bench& b) { return b.transfer_by_threads(true); },
      Slow::kCpus},
@@ -188,7 +201,8 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   // The last one is that of scripts/bench-host.
   const std::string filter = benchmark::GetBenchmarkFilter();
-  const bool all = filter.empty() || filter == "." || filter == "all" || filter == "-slow disk";
+  const bool all =
+      filter.empty() || filter == "." || filter == "all" || filter == "-(slow|far) disk";
   Bench bench(std::filesystem::absolute(where) / "bench-saved");
   const uint64_t rounds = number("BENCH_ROUNDS", 5);
   for (uint64_t round = 0; round < rounds; round++)

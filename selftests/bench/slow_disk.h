@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// File I/O at the rate of a slower disk, which serves one request after the other, or of slower
-// CPUs.
+// File I/O at the rate of a slower disk, which serves one request after the other, of one that is
+// far away, or of slower CPUs.
 #pragma once
 
 #include <chrono>
@@ -39,6 +39,22 @@ class SlowDisk {
   const double rate_;
   std::mutex lock_;  // protects the member below
   Clock::time_point idle_since_ = Clock::now();
+};
+
+// Serves any number of requests at the same time, but each takes long, as through a network.
+class FarDisk {
+ public:
+  explicit FarDisk(std::chrono::milliseconds delay) : delay_(delay) {}
+
+  ssize_t transfer(const pipeline::IoRequest& request, const iovec* parts, size_t count) const {
+    const auto end = std::chrono::steady_clock::now() + delay_;
+    const ssize_t result = pipeline::transfer(request, parts, count);
+    std::this_thread::sleep_until(end);
+    return result;
+  }
+
+ private:
+  const std::chrono::milliseconds delay_;
 };
 
 // Any number of threads copy at the same time, each at that rate: as on a machine with more CPUs,

@@ -111,13 +111,14 @@ scenario_flipped_byte() {
 }
 
 # Listens where criu-image-streamer does, and keeps the pipes that CRIU sends.
-stream_capture() { # stream_capture DIRECTORY
-  python3 - "$1" <<'END'
+stream_capture() { # stream_capture DIRECTORY SECONDS
+  python3 - "$1" "$2" <<'END'
 import os, socket, sys
 os.chdir(sys.argv[1])
 listener = socket.socket(socket.AF_UNIX)
 listener.bind("streamer-capture.sock")
 listener.listen()
+listener.settimeout(float(sys.argv[2]))
 criu = listener.accept()[0]
 pipes = []
 while True:
@@ -128,20 +129,24 @@ while True:
 END
 }
 
+# The path of the socket, which CRIU makes from that of the images, must be short.
+remove_stream() { [ -z "${STREAM-}" ] || rm -rf "$STREAM"; }
+
 # The images of GPU state would not be in the stream.
 scenario_stream_refused() {
   need_gpus 1
   need_plugin
   start gpu_chain
   first_steps "$BEFORE_DUMP"
-  mkdir "$DIR/images"
-  stream_capture "$DIR/images" &
+  CLEANERS+=(remove_stream)
+  STREAM=$(mktemp -d /tmp/stream.XXXXXX)
+  stream_capture "$STREAM" $((60 * PATIENCE)) &
   local streamer=$!
-  wait_until 10 test -S "$DIR/images/streamer-capture.sock" || fail "no streamer"
-  ! criu_dump dump "$DIR/images" --stream || fail "a dump into a stream succeeded"
+  wait_until 10 test -S "$STREAM/streamer-capture.sock" || fail "no streamer"
+  ! criu_dump dump "$STREAM" --stream || fail "a dump into a stream succeeded"
   wait $streamer || fail "CRIU did not use the streamer"
   log_of dump 'with criu --stream the images of GPU state .*: dump without it' || fail "no reason in the log"
-  ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "images are left"
+  ! compgen -G "$STREAM/amdgpu-*.img" >/dev/null || fail "images are left"
   survives "after the refused stream"
   ends_well "after the refused stream"
 }

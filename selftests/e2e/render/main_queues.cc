@@ -134,11 +134,17 @@ void Process::announce() const {
                              compute_->id()));
 }
 
+// ENOTSUPP of the kernel, which programs do not know: amdgpu_userq_ioctl().
+constexpr int kNotSupported = 524;
+
 int main_with(const Options& options) {
   const auto paths = list_render_nodes();
   if (!paths.ok()) return skip(paths.error().message());
   if (paths->empty()) return skip("no GPU");
-  return set_up_and_run([&] { return Process::create(paths->front(), options.timeout_s * 1000); },
+  auto made = Process::create(paths->front(), options.timeout_s * 1000);
+  if (!made.ok() && made.error().code() == kNotSupported)
+    return skip("the driver has no user queues for this GPU");
+  return set_up_and_run([&] { return std::move(made); },
                         [&](std::unique_ptr<Process>& process) {
                           process->announce();
                           return run_steps(*process, options);

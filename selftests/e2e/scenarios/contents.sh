@@ -17,7 +17,7 @@ contents_bytes() { # contents_bytes IMAGES: of files
 }
 
 verified() { # verified IMAGES
-  amdgpu-criu verify "$1" || fail "amdgpu-criu verify: status $?"
+  "$TOOL" verify "$1" || fail "amdgpu-criu verify: status $?"
 }
 
 # part_cached FILE: percent of it in the page cache, by cachestat(2)
@@ -231,7 +231,7 @@ pre_dump() {
   local round=$1
   shift
   mkdir -p "$DIR/$round"
-  amdgpu-criu pre-dump --pid "$PID" -D "$DIR/$round" "$@" >"$DIR/$round.out" 2>"$DIR/$round.log" ||
+  "$TOOL" pre-dump --pid "$PID" -D "$DIR/$round" "$@" >"$DIR/$round.out" 2>"$DIR/$round.log" ||
     fail "pre-dump $round: status $?"
   STORED=$(sed -nE 's/^pre-dump of .*; ([0-9]+) stored,.*/\1/p' "$DIR/$round.out")
   cat "$DIR/$round.out"
@@ -243,7 +243,7 @@ has_contents() { compgen -G "$1/amdgpu-contents-*.img" >/dev/null; }
 pre_dump_of_what_ends() {
   LOG_NAME=short start gpu_chain --vram 16 --hidden 1 --gtt 1 --userptr 1 --small 4
   mkdir "$DIR/short"
-  amdgpu-criu pre-dump --pid "$PID" -D "$DIR/short" >"$DIR/short.out" 2>"$DIR/short.log" &
+  "$TOOL" pre-dump --pid "$PID" -D "$DIR/short" >"$DIR/short.out" 2>"$DIR/short.log" &
   local copier=$!
   wait_until 30 has_contents "$DIR/short" || fail "the pre-dump writes nothing"
   kill -KILL "$PID"
@@ -283,7 +283,7 @@ scenario_contents_pre_dump() {
   pre_dump second --prev-images-dir ../first
   [ "$STORED" -lt $((first / 4)) ] || fail "the second round stored $STORED bytes, the first $first"
   sleep 100 &
-  amdgpu-criu pre-dump --pid $! -D "$DIR/second"
+  "$TOOL" pre-dump --pid $! -D "$DIR/second"
   [ $? -eq 1 ] || fail "a process that uses no GPU was saved"
   kill $!
   USAGE=$(gpu_usage)
@@ -407,7 +407,7 @@ scenario_contents_damaged() {
   start_tree "gpu_chain --vram 1 --hidden 1 --gtt 1 --userptr 1 --small 4" "render_group fork"
   for_each first_steps 20
   dump_and_kill_tree dump "$DIR/images"
-  image_damage "$DIR/images" "$flips" "$cuts" || fail "image_damage: status $?"
+  "$PAYLOAD/bin/image_damage" "$DIR/images" "$flips" "$cuts" || fail "image_damage: status $?"
   restore_and_check_tree "restore of the repaired images" "$DIR/images"
   tree_ends_well "after the campaign"
 }

@@ -21,8 +21,17 @@ scenario_render_two_gpus() {
   round_trip render_chain --gpus 2
 }
 
+# need_peer_bars: GPUs that reach one another's VRAM through PCIe. Those of one XGMI hive do so without DMA addresses,
+# which the driver does not provide on render nodes.
+need_peer_bars() {
+  local node=/sys/class/kfd/kfd/topology/nodes
+  ! grep -qs '^hive_id [1-9]' $node/*/properties || skip "the GPUs are in an XGMI hive"
+  compgen -G "$node/*/p2p_links/*" >/dev/null || skip "no GPU reaches the VRAM of another one through PCIe"
+}
+
 scenario_render_peer_vram() {
   need_gpus 2
+  need_peer_bars
   round_trip render_chain --gpus 2 --peer-vram 1
 }
 
@@ -38,7 +47,7 @@ scenario_render_criu_4_3() {
   round_trip render_chain
 }
 
-# User queues, which only Navi 31 has.
+# User queues, which only Navi 31 has. On other GPUs the workload skips them.
 scenario_render_queues() {
   need_gpus 1
   round_trip render_queues

@@ -40,8 +40,8 @@ scenario_stock_round_trip() {
   survives "after the dump"
   dump_and_kill dump "$DIR/images"
   grep -q 'lacks the amdgpu-criu series' "$DIR/criu-dump.log" || fail "the log does not say what is missing"
-  amdgpu-criu verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
-  amdgpu-criu show "$DIR/images" >"$DIR/show.log" || fail "amdgpu-criu show ended with status $?"
+  "$TOOL" verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
+  "$TOOL" show "$DIR/images" >"$DIR/show.log" || fail "amdgpu-criu show ended with status $?"
   grep -q 'stock kernel interface' "$DIR/show.log" || fail "show does not report how it was saved"
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"
@@ -84,7 +84,7 @@ foreign_dump() {
 scenario_foreign_criu_4_1_1() {
   need_stock_driver 2
   foreign_dump 4.1.1 "$DIR/images"
-  amdgpu-criu verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
+  "$TOOL" verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"
 }

@@ -134,6 +134,14 @@ class PlanTest(unittest.TestCase):
             if changes.search(body_of(name)):
                 self.assertIn((plan.SCENARIO, name), plan.DISTURBING)
 
+    def test_programs_are_called_by_their_path(self) -> None:
+        """Only a guest has them in PATH."""
+        names = re.findall(r"add_executable\((\w+)", (SCENARIOS.parent / "CMakeLists.txt").read_text())
+        self.assertIn("image_damage", names)
+        bare = re.compile(rf"(?:^|[;&|(!])[ \t]*(?:{'|'.join((*names, 'amdgpu-criu'))}) ", re.MULTILINE)
+        for script in sorted(SCENARIOS.rglob("*.sh")):
+            self.assertEqual(bare.findall(script.read_text()), [], script.name)
+
     def test_scenarios_for_several_crius_are_known(self) -> None:
         for name in (name for group in plan.FULL_GROUPS for name in catalog.GROUPS[group]):
             if "/opt/criu-" in body_of(name) and not name.endswith(tuple(plan.CRIU_OF)):

@@ -119,85 +119,33 @@ static const char *amdgpu_criu_mapping_fault(struct criu_plan *plan, void *entry
 	return NULL;
 }
 
-/* Reserves the page directory, and the BO if there is one. */
-static int amdgpu_criu_lock_vm(struct criu_plan *plan, struct drm_gem_object *gem,
-			       struct drm_exec *exec)
-{
-	int ret = 0;
-
-	drm_exec_init(exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
-	drm_exec_until_all_locked(exec) {
-		if (gem) {
-			ret = drm_exec_prepare_obj(exec, gem, 1);
-			drm_exec_retry_on_contention(exec);
-			if (ret)
-				break;
-		}
-		ret = amdgpu_vm_lock_pd(&plan->fpriv->vm, exec, 2);
-		drm_exec_retry_on_contention(exec);
-		if (ret)
-			break;
-	}
-	if (ret)
-		drm_exec_fini(exec);
-	return ret;
-}
-
-/* The caller has reserved the page directory and the BO. */
-static struct amdgpu_bo_va *amdgpu_criu_bo_va(struct criu_plan *plan, struct drm_gem_object *gem)
-{
-	return gem ? amdgpu_vm_bo_find(&plan->fpriv->vm, gem_to_amdgpu_bo(gem)) :
-		     plan->fpriv->prt_va;
-}
-
-/* Follows the code path of DRM_AMDGPU_GEM_VA. */
+/*
+ * Follows the code path of DRM_AMDGPU_GEM_VA, but fails if the page tables cannot be written. The
+ * next submission updates an evicted VM.
+ */
 static int amdgpu_criu_apply_mapping(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;
 	const struct amdgpu_criu_mapping_record *record = entry;
 	struct drm_gem_object *gem = mapping->object ? mapping->object->gem : NULL;
-	struct amdgpu_bo_va *bo_va;
-	struct drm_exec exec;
-	int ret = amdgpu_criu_lock_vm(plan, gem, &exec);
-
-	if (ret)
-		return ret;
-	/* A handle has no bo_va if allocating the bo_va failed. */
-	bo_va = amdgpu_criu_bo_va(plan, gem);
-	ret = bo_va ? amdgpu_vm_bo_map(plan->adev, bo_va, record->va, record->offset, record->size,
-				       record->flags) : -ENOMEM;
-	drm_exec_fini(&exec);
-	return ret;
-}
-
-/* Does what amdgpu_gem_va_update_vm() does. The next submission updates an evicted VM. */
-static int amdgpu_criu_update(struct criu_plan *plan, struct drm_gem_object *gem)
-{
+	struct amdgpu_device *adev = plan->adev;
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
 	struct amdgpu_bo_va *bo_va;
 	struct drm_exec exec;
-	int ret = amdgpu_criu_lock_vm(plan, gem, &exec);
+	int ret = amdgpu_gem_va_lock(plan->fpriv, gem, &exec);
 
 	if (ret)
-		return ret;
-	bo_va = amdgpu_criu_bo_va(plan, gem);
-	if (bo_va && amdgpu_vm_ready(vm)) {
-		ret = amdgpu_vm_clear_freed(plan->adev, vm, &vm->last_update) ?:
-		      amdgpu_vm_bo_update(plan->adev, bo_va, false) ?:
-		      amdgpu_vm_update_pdes(plan->adev, vm, false);
-	}
+		goto out_unlock;
+	/* A handle has no bo_va if allocating the bo_va failed. */
+	bo_va = gem ? amdgpu_vm_bo_find(vm, gem_to_amdgpu_bo(gem)) : plan->fpriv->prt_va;
+	ret = bo_va ? amdgpu_vm_bo_map(adev, bo_va, record->va, record->offset, record->size,
+				       record->flags) : -ENOMEM;
+	if (!ret && amdgpu_vm_ready(vm))
+		ret = amdgpu_vm_clear_freed(adev, vm, &vm->last_update) ?:
+		      amdgpu_vm_bo_update(adev, bo_va, false) ?:
+		      amdgpu_vm_update_pdes(adev, vm, false);
+out_unlock:
 	drm_exec_fini(&exec);
-	return ret;
-}
-
-/* Updates the mappings without a BO, then those of each BO once. */
-static int amdgpu_criu_update_all(struct criu_plan *plan, int ret)
-{
-	if (!ret && plan->num_mappings)
-		ret = amdgpu_criu_update(plan, NULL);
-	for (u32 i = 0; !ret && plan->num_mappings && i < plan->num_objects; i++)
-		if (plan->objects[i].gem && plan->objects[i].record.handle)
-			ret = amdgpu_criu_update(plan, plan->objects[i].gem);
 	return ret;
 }
 
@@ -208,20 +156,12 @@ static int amdgpu_criu_update_all(struct criu_plan *plan, int ret)
 static void amdgpu_criu_undo_mapping(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;
-
-	if (mapping->object || amdgpu_bo_reserve(plan->fpriv->vm.root.bo, true))
-		return;
-	amdgpu_vm_bo_unmap(plan->adev, plan->fpriv->prt_va, mapping->record.va);
-	amdgpu_bo_unreserve(plan->fpriv->vm.root.bo);
-}
-
-static void amdgpu_criu_undo_mappings(struct criu_plan *plan)
-{
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
 
-	if (!plan->num_mappings || amdgpu_bo_reserve(vm->root.bo, true))
+	if (mapping->object || amdgpu_bo_reserve(vm->root.bo, true))
 		return;
-	if (amdgpu_vm_ready(vm))
+	if (!amdgpu_vm_bo_unmap(plan->adev, plan->fpriv->prt_va, mapping->record.va) &&
+	    amdgpu_vm_ready(vm))
 		amdgpu_vm_clear_freed(plan->adev, vm, NULL);
 	amdgpu_bo_unreserve(vm->root.bo);
 }
@@ -236,7 +176,5 @@ const struct criu_kind amdgpu_criu_mappings = {
 	.dump = amdgpu_criu_dump_mappings,
 	.fault = amdgpu_criu_mapping_fault,
 	.apply = amdgpu_criu_apply_mapping,
-	.end = amdgpu_criu_update_all,
 	.undo = amdgpu_criu_undo_mapping,
-	.undo_all = amdgpu_criu_undo_mappings,
 };

@@ -35,42 +35,9 @@ static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx
 	return NULL;
 }
 
-static int amdgpu_criu_drain_ctx(struct criu_dump *dump, struct amdgpu_ctx *ctx, u32 id,
-				 unsigned long deadline)
+/* A reset signals the fences of the jobs it ended before it records what was lost. */
+int amdgpu_criu_wait_reset(struct criu_dump *dump, unsigned long deadline)
 {
-	const struct amdgpu_ctx_entity *entity;
-	struct dma_fence *fence;
-	u32 hw_ip = 0, ring;
-	int ret = 0;
-
-	for (ring = 0; (entity = amdgpu_criu_next_entity(ctx, &hw_ip, &ring)); ring++) {
-		for (int i = 0; !ret && i < amdgpu_sched_jobs; i++) {
-			scoped_guard(spinlock, &ctx->ring_lock)
-				fence = dma_fence_get(entity->fences[i]);
-			if (fence)
-				ret = amdgpu_criu_wait_fence(fence, deadline);
-			dma_fence_put(fence);
-		}
-		if (ret)
-			return criu_refuse_late(dump->call, ret,
-						"context %u: a job of engine %u:%u hangs", id,
-						hw_ip, ring);
-	}
-	return 0;
-}
-
-int amdgpu_criu_drain_ctxs(struct criu_dump *dump, unsigned long deadline)
-{
-	struct amdgpu_ctx *ctx;
-	unsigned long id;
-	int ret = 0;
-
-	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id)
-		if (!ret)
-			ret = amdgpu_criu_drain_ctx(dump, ctx, id, deadline);
-	if (ret)
-		return ret;
-	/* A reset signals the fences of the jobs it ended before it records what was lost. */
 	while (amdgpu_in_reset(dump->adev)) {
 		if (time_after(jiffies, deadline))
 			return criu_refuse(dump->call, -ETIME,

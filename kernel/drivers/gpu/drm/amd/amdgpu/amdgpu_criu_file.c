@@ -58,7 +58,10 @@ int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline)
 	return ret ? min(ret, 0L) : -ETIME;
 }
 
-/* Every submission adds its fence to the page directory, where it outlives the context. */
+/*
+ * Every submission adds its fence to the page directory, where it outlives the context: when this
+ * succeeds, no context has a job that runs.
+ */
 int amdgpu_criu_drain_vm(struct criu_dump *dump, unsigned long deadline)
 {
 	const int ret = amdgpu_criu_wait_resv(dump->fpriv->vm.root.bo->tbo.base.resv, deadline);

@@ -77,9 +77,10 @@ u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *recor
 	return AMDGPU_CRIU_BO_CONTENTS;
 }
 
-void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
-			      struct amdgpu_criu_bo *entry)
+void amdgpu_criu_object_entry(const void *from, struct amdgpu_criu_bo *entry)
 {
+	const struct amdgpu_criu_object_record *record = from;
+
 	*entry = (struct amdgpu_criu_bo) {
 		.object_id = record->object_id,
 		.size = record->size,
@@ -135,23 +136,24 @@ static const char *amdgpu_criu_bo_fault(const struct criu_dump *dump,
 }
 
 /* Records the state of the BO outside of the file: KFD, and the dma-buf. */
-static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
+static void amdgpu_criu_describe_sharing(const struct criu_dump *dump, struct amdgpu_bo *bo,
 					 struct amdgpu_criu_object_record *record)
 {
 	struct drm_gem_object *gem = &bo->tbo.base;
+	const struct dma_buf *dmabuf;
 
 	if (bo->kfd_bo)
 		record->kfd_flags = bo->kfd_bo->alloc_flags;
 	/* Read without the reservation: other GPUs may attach and detach at any time. */
 	guard(mutex)(&gem->dev->object_name_lock);
-	if (gem->dma_buf) {
+	dmabuf = dump->exported ?: gem->dma_buf;
+	if (dmabuf) {
 		record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
-		if (gem->dma_buf->file->f_mode & FMODE_WRITE)
+		if (dmabuf->file->f_mode & FMODE_WRITE)
 			record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED_RDWR;
-		if (!list_empty_careful(&gem->dma_buf->attachments))
-			record->table_flags |= AMDGPU_CRIU_BO_SHARED;
 	}
-	if (gem->handle_count > 1)
+	if (dump->exported || gem->handle_count > 1 ||
+	    (dmabuf && !list_empty_careful(&dmabuf->attachments)))
 		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
 }
 
@@ -213,16 +215,10 @@ static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_du
 		return ret;
 	record.object_id = object->id;
 	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
-	if (dump->exported) {
-		record.table_flags |= AMDGPU_CRIU_BO_SHARED;
-		record.flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
-		if (dump->exported->file->f_mode & FMODE_WRITE)
-			record.flags |= AMDGPU_CRIU_OBJECT_EXPORTED_RDWR;
-		if (session && !amdgpu_criu_is_copy(dump->exported))
-			criu_session_exported(session, object->id, dump->exported);
-	}
+	if (dump->exported && session && !amdgpu_criu_is_copy(dump->exported))
+		criu_session_exported(session, object->id, dump->exported);
 	bo = gem_to_amdgpu_bo(owner);
-	amdgpu_criu_describe_sharing(bo, &record);
+	amdgpu_criu_describe_sharing(dump, bo, &record);
 	ret = amdgpu_bo_reserve(bo, false);
 	if (ret)
 		return ret;

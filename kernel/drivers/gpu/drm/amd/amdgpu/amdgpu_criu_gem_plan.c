@@ -117,18 +117,12 @@ struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *
 	return id ? &plan->objects[id->index] : NULL;
 }
 
-static void amdgpu_criu_plan_entry(const struct criu_plan *plan, u32 index,
-				   struct amdgpu_criu_bo *entry)
-{
-	amdgpu_criu_object_entry(&plan->objects[index].record, entry);
-}
-
 /* @state: arguments of the call. */
 void amdgpu_criu_plan_init(struct criu_plan *plan, struct criu_call *call,
 			   const struct amdgpu_criu_state *state)
 {
 	plan->state = state;
-	plan->entry = amdgpu_criu_plan_entry;
+	plan->entry = amdgpu_criu_object_entry;
 	plan->call = call;
 	plan->file = call->client->owner;
 	plan->fpriv = plan->file->driver_priv;
@@ -262,37 +256,28 @@ static int amdgpu_criu_create_bo(struct criu_plan *plan,
 	return ret;
 }
 
-/* The caller has an open claim. An error closes it. */
+/* Ends the claim of the caller. */
 static int amdgpu_criu_object_create(struct criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
 	struct dma_buf *dmabuf;
 	int ret = amdgpu_criu_create_bo(plan, object, &object->gem);
 
-	if (ret)
-		goto err_forget;
 	/* Export with the flags of the process, before another caller can export the BO. */
-	if (record->flags & AMDGPU_CRIU_OBJECT_EXPORTED) {
+	if (!ret && record->flags & AMDGPU_CRIU_OBJECT_EXPORTED) {
 		dmabuf = amdgpu_gem_prime_export(object->gem, record->flags &
 						 AMDGPU_CRIU_OBJECT_EXPORTED_RDWR ? DRM_RDWR : 0);
 		if (IS_ERR(dmabuf)) {
 			ret = PTR_ERR(dmabuf);
-			goto err_put;
+			drm_gem_object_put(object->gem);
+			object->gem = NULL;
+		} else {
+			criu_session_exported(plan->call->session, record->object_id, dmabuf);
+			dma_buf_put(dmabuf);
 		}
-		criu_session_exported(plan->call->session, record->object_id, dmabuf);
-		dma_buf_put(dmabuf);
 	}
-	ret = criu_session_bind(plan->call->session, record->object_id, object->gem);
-	if (ret)
-		goto err_put;
-	object->bound = true;
-	return 0;
-
-err_put:
-	drm_gem_object_put(object->gem);
-	object->gem = NULL;
-err_forget:
-	criu_session_forget(plan->call->session, record->object_id);
+	criu_session_bind(plan->call->session, record->object_id, ret ? NULL : object->gem);
+	object->bound = !ret;
 	return ret;
 }
 
@@ -302,29 +287,23 @@ int amdgpu_criu_object_get(struct criu_plan *plan, void *entry)
 	struct amdgpu_criu_plan_object *object = entry;
 	const struct amdgpu_criu_object_record *record = &object->record;
 	const bool own = amdgpu_criu_object_is_own(plan, record);
+	const bool unshared = record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
+			      record->flags & AMDGPU_CRIU_OBJECT_USERPTR;
+	struct drm_device *dev = adev_to_drm(plan->adev);
 	struct drm_gem_object *found;
-	const char *why;
-	int ret = amdgpu_criu_claim(plan->call, record->object_id, own, &found);
+	int ret = amdgpu_criu_claim(plan->call, record->object_id, own ? dev : NULL,
+				    unshared ? 0 : record->size, &found);
 
 	if (ret)
 		return ret;
 	if (!found)
 		return amdgpu_criu_object_create(plan, object);
-	/* The id may refer to another BO than in the blob that this one was created from. */
-	why = amdgpu_criu_unshareable(found, record->size);
-	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
-	    record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
-		why = "is of a kind that cannot be shared";
-	if (why) {
-		ret = criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
-	} else if (found->dev == adev_to_drm(plan->adev)) {
+	if (found->dev == dev) {
 		object->gem = found;
 		drm_gem_object_get(object->gem);
-	} else if (own) {
-		ret = criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
 	}
 	amdgpu_criu_bo_ops.put(found);
-	return ret;
+	return 0;
 }
 
 /* Undoes amdgpu_criu_object_get() if it succeeded. @entry: the BO; its handles are closed. */

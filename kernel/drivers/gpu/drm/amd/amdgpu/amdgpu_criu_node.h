@@ -64,8 +64,8 @@ struct criu_plan {
 	struct amdgpu_criu_bo *bo_table; /* state->num_bos entries; gets the new mmap offsets */
 	struct criu_blob blob; /* the plan points into it */
 	bool (*is_fresh)(const struct criu_plan *plan); /* true if the client has no state */
-	/* Fills the entry that the BO table has for a BO of the plan */
-	void (*entry)(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry);
+	/* Fills the entry that the BO table has for a BO */
+	void (*entry)(const void *record, struct amdgpu_criu_bo *entry);
 
 	/* /dev/kfd, see kfd_criu.h */
 	struct kfd_process *p; /* process to restore */

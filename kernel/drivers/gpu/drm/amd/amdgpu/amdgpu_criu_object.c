@@ -280,37 +280,51 @@ int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *g
 	return 0;
 }
 
-/* Returns why a BO of a session cannot be one that a record describes, or NULL. */
-const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size)
+/*
+ * Returns why a BO of a session cannot be one that a record describes, or NULL: its id may be that
+ * of another BO than in the blob from which it was created.
+ */
+static const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
 
 	if (bo->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
 		return "belongs to the VM of another file";
-	if (bo->tbo.type != ttm_bo_type_device || amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
+	if (!size || bo->tbo.type != ttm_bo_type_device || amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
 		return "is of a kind that cannot be shared";
 	return amdgpu_bo_size(bo) == size ? NULL : "has another size";
 }
 
 /*
- * Looks up a BO of a restore in the session, with a reference. @own: if there is none, claims its
- * id: *@owner is NULL. Fails with -EBADFD if another GPU must create it.
+ * Looks up a BO of a restore in the session, with a reference. @size: its bytes, or 0 if it cannot
+ * be shared. @dev: the BO is one of this GPU; if there is none yet, claims its id: *@owner is NULL.
+ * Fails with -EBADFD if @dev is NULL, and the BO must be created elsewhere first.
  */
-int amdgpu_criu_claim(struct criu_call *call, u64 id, bool own, struct drm_gem_object **owner)
+int amdgpu_criu_claim(struct criu_call *call, u64 id, const struct drm_device *dev, u64 size,
+		      struct drm_gem_object **owner)
 {
+	const char *why;
 	void *found;
-	int ret = criu_session_claim(call->session, id, &amdgpu_criu_bo_ops, own, &found);
+	int ret = criu_session_claim(call->session, id, &amdgpu_criu_bo_ops, dev, &found);
 
 	if (ret == -ENOENT)
 		return criu_refuse(call, -EBADFD, "it was imported: EXPORTED must create it first");
-	if (!ret)
-		*owner = found;
+	if (ret)
+		return ret;
+	*owner = found;
+	why = found ? amdgpu_criu_unshareable(*owner, size) : NULL;
+	if (why)
+		ret = criu_refuse(call, -EBADMSG, "it was restored before, and %s", why);
+	else if (found && dev && (*owner)->dev != dev)
+		ret = criu_refuse(call, -ENODEV, "it was restored before, on another GPU");
+	if (ret)
+		amdgpu_criu_bo_put(found);
 	return ret;
 }
 
 /* Adds an object of a client that the session has paused. */
-int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
-			   const struct amdgpu_criu_paused_object *object)
+static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
+				  const struct amdgpu_criu_paused_object *object)
 {
 	struct amdgpu_criu_paused_object *entry = kmemdup(object, sizeof(*object),
 							  GFP_KERNEL_ACCOUNT);
@@ -328,25 +342,29 @@ int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
 	return 0;
 }
 
-/* Marks an object, if a paused client has it. @pid: process of another client that has it. */
-void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *object, pid_t pid)
+/* Visits an object of a client: adds it, or marks it if a paused client has it as well. */
+int amdgpu_criu_visit(struct amdgpu_criu_sharing *sharing,
+		      const struct amdgpu_criu_paused_object *object)
 {
-	struct amdgpu_criu_paused_object *found = xa_load(&sharing->objects, (unsigned long)object);
+	const bool is_bo = object->ops == &amdgpu_criu_bo_ops;
 	struct amdgpu_criu_outside *args = sharing->args;
-	bool is_bo;
+	struct amdgpu_criu_paused_object *found;
 
+	if (sharing->paused)
+		return amdgpu_criu_add_paused(sharing, object);
+	found = xa_load(&sharing->objects, (unsigned long)object->object);
 	if (!found || found->outside)
-		return;
+		return 0;
 	found->outside = true;
-	is_bo = found->ops == &amdgpu_criu_bo_ops;
 	if (!args->num_bos && (is_bo || !args->num_syncobjs)) {
-		args->pid = pid;
+		args->pid = object->pid;
 		args->paused_pid = found->pid;
 		args->handle = found->handle;
 		args->size = found->size;
 	}
 	args->num_bos += is_bo;
 	args->num_syncobjs += !is_bo;
+	return 0;
 }
 
 /* Visits a BO of a client. @gem: the client's GEM object of it. */
@@ -354,21 +372,17 @@ int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_obj
 			 pid_t pid, u32 handle)
 {
 	struct drm_gem_object *owner = amdgpu_criu_owner_object(gem);
-	const struct amdgpu_criu_paused_object object = {
-		.object = owner,
-		.ops = &amdgpu_criu_bo_ops,
-		.size = owner ? owner->size : 0,
-		.pid = pid,
-		.handle = handle,
-	};
 
 	/* Exported by another driver: PROCESS_INFO has refused it. */
 	if (!owner)
 		return 0;
-	if (sharing->paused)
-		return amdgpu_criu_add_paused(sharing, &object);
-	amdgpu_criu_mark_outside(sharing, owner, pid);
-	return 0;
+	return amdgpu_criu_visit(sharing, &(struct amdgpu_criu_paused_object) {
+		.object = owner,
+		.ops = &amdgpu_criu_bo_ops,
+		.size = owner->size,
+		.pid = pid,
+		.handle = handle,
+	});
 }
 
 struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)

@@ -28,8 +28,8 @@ extern const struct criu_object_ops amdgpu_criu_bo_ops;
 struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem);
 bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf);
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem);
-const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size);
-int amdgpu_criu_claim(struct criu_call *call, u64 id, bool own, struct drm_gem_object **owner);
+int amdgpu_criu_claim(struct criu_call *call, u64 id, const struct drm_device *dev, u64 size,
+		      struct drm_gem_object **owner);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
 
 struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle);
@@ -65,9 +65,8 @@ struct amdgpu_criu_sharing {
 	struct amdgpu_criu_outside *args;
 };
 
-int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
-			   const struct amdgpu_criu_paused_object *object);
-void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *object, pid_t pid);
+int amdgpu_criu_visit(struct amdgpu_criu_sharing *sharing,
+		      const struct amdgpu_criu_paused_object *object);
 int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 			 pid_t pid, u32 handle);
 int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing);

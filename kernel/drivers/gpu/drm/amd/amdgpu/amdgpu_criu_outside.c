@@ -21,10 +21,7 @@ static int amdgpu_criu_visit_file(struct amdgpu_criu_sharing *sharing, struct dr
 	while (!ret && (syncobj = amdgpu_criu_next_syncobj(file, &number))) {
 		object.object = syncobj;
 		object.handle = number;
-		if (sharing->paused)
-			ret = amdgpu_criu_add_paused(sharing, &object);
-		else
-			amdgpu_criu_mark_outside(sharing, syncobj, pid);
+		ret = amdgpu_criu_visit(sharing, &object);
 		drm_syncobj_put(syncobj);
 	}
 	return ret;

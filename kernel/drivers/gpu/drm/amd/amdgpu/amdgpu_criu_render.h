@@ -43,7 +43,7 @@ int amdgpu_criu_dump_objects(struct criu_dump *dump);
 /* The drain functions wait until @deadline (jiffies), and report what hangs. */
 int amdgpu_criu_file_carriable(struct criu_dump *dump);
 int amdgpu_criu_drain_vm(struct criu_dump *dump, unsigned long deadline);
-int amdgpu_criu_drain_ctxs(struct criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_wait_reset(struct criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_syncobjs(struct criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline);
@@ -121,8 +121,7 @@ int amdgpu_criu_attach_userptrs(struct criu_dump *dump);
 
 u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record);
 u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record);
-void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
-			      struct amdgpu_criu_bo *entry);
+void amdgpu_criu_object_entry(const void *from, struct amdgpu_criu_bo *entry);
 u64 amdgpu_criu_object_offset(struct drm_gem_object *gem);
 
 struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo);

@@ -55,7 +55,7 @@ int amdgpu_criu_input_read(struct criu_plan *plan)
 					     sizeof(*plan->bo_table), (void **)&plan->bo_table);
 }
 
-/* Compares the caller's BO table with the BOs of a plan. Returns 0 or -EBADMSG. */
+/* Compares the caller's BO table with the BOs of a plan, the kind that is checked. */
 int amdgpu_criu_bos_check(struct criu_plan *plan)
 {
 	/* Of /dev/kfd or of a render node */
@@ -66,7 +66,7 @@ int amdgpu_criu_bos_check(struct criu_plan *plan)
 		return criu_refuse(plan->call, -EBADMSG, "table of %u BOs for a blob of %u",
 				   plan->state->num_bos, num);
 	for (u32 i = 0; i < num; i++) {
-		plan->entry(plan, i, &expected);
+		plan->entry(criu_entry(plan->call->kind, plan, i), &expected);
 		plan->bo_table[i].new_mmap_offset = 0;
 		if (memcmp(&plan->bo_table[i], &expected, sizeof(expected)))
 			return criu_refuse(plan->call, -EBADMSG,

@@ -169,14 +169,12 @@ static int amdgpu_criu_create_syncobj(struct criu_plan *plan,
 	int ret = drm_syncobj_create(syncobj, 0, NULL);
 
 	if (!ret) {
-		ret = amdgpu_criu_signal_syncobj(record, *syncobj) ?:
-		      criu_session_bind(plan->call->session, record->object_id, *syncobj);
+		ret = amdgpu_criu_signal_syncobj(record, *syncobj);
 		if (ret)
 			drm_syncobj_put(*syncobj);
 	}
+	criu_session_bind(plan->call->session, record->object_id, ret ? NULL : *syncobj);
 	plan_syncobj->bound = !ret;
-	if (ret)
-		criu_session_forget(plan->call->session, record->object_id);
 	return ret;
 }
 

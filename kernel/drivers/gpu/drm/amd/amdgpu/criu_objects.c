@@ -13,10 +13,8 @@
  */
 struct criu_object {
 	struct rhash_head by_id;
-	struct rhash_head by_object;
 	u64 id;
-	/* NULL: claimed, and being created by a caller. In by_object only if set. */
-	void *object;
+	void *object; /* NULL: claimed, and being created by a caller */
 	const struct criu_object_ops *ops;
 	/* The object's own dma-buf, and one for copying its contents. */
 	struct dma_buf *dmabuf;
@@ -32,13 +30,6 @@ static const struct rhashtable_params criu_by_id = {
 	.head_offset = offsetof(struct criu_object, by_id),
 	.key_offset = offsetof(struct criu_object, id),
 	.key_len = sizeof(u64),
-	.automatic_shrinking = true,
-};
-
-static const struct rhashtable_params criu_by_object = {
-	.head_offset = offsetof(struct criu_object, by_object),
-	.key_offset = offsetof(struct criu_object, object),
-	.key_len = sizeof(void *),
 	.automatic_shrinking = true,
 };
 
@@ -63,11 +54,7 @@ int criu_objects_init(struct criu_session *session)
 
 	if (ret)
 		return ret;
-	ret = rhashtable_init(&session->by_object, &criu_by_object);
-	if (ret) {
-		rhashtable_destroy(&session->by_id);
-		return ret;
-	}
+	xa_init(&session->by_object);
 	mutex_init(&session->lock);
 	mutex_init(&session->export_lock);
 	init_waitqueue_head(&session->claim_wait);
@@ -76,7 +63,7 @@ int criu_objects_init(struct criu_session *session)
 
 void criu_objects_destroy(struct criu_session *session)
 {
-	rhashtable_destroy(&session->by_object);
+	xa_destroy(&session->by_object);
 	rhashtable_free_and_destroy(&session->by_id, criu_free_object, NULL);
 	mutex_destroy(&session->export_lock);
 	mutex_destroy(&session->lock);
@@ -117,8 +104,7 @@ static struct criu_object *criu_object_add(struct criu_session *session, u64 id,
 static void criu_object_unlink(struct criu_session *session, struct criu_object *entry)
 {
 	lockdep_assert_held(&session->lock);
-	if (entry->object)
-		rhashtable_remove_fast(&session->by_object, &entry->by_object, criu_by_object);
+	xa_erase(&session->by_object, (unsigned long)entry->object);
 	rhashtable_remove_fast(&session->by_id, &entry->by_id, criu_by_id);
 	session->num_objects--;
 }
@@ -150,22 +136,6 @@ void criu_objects_drop(struct criu_session *session)
 	}
 }
 
-/* Sets the object of an entry, and takes a reference. */
-static int criu_object_set(struct criu_session *session, struct criu_object *entry, void *object)
-{
-	int ret;
-
-	lockdep_assert_held(&session->lock);
-	entry->object = object;
-	ret = rhashtable_lookup_insert_fast(&session->by_object, &entry->by_object, criu_by_object);
-	if (ret) {
-		entry->object = NULL;
-		return ret == -EEXIST ? -EBADMSG : ret;
-	}
-	entry->ops->get(object);
-	return 0;
-}
-
 /* Gets the id of an object in a checkpoint. The session takes a reference to a new one. */
 int criu_session_object_id(struct criu_session *session, void *object,
 			   const struct criu_object_ops *ops, u64 *id)
@@ -176,18 +146,21 @@ int criu_session_object_id(struct criu_session *session, void *object,
 	if (!(READ_ONCE(session->kind) & CRIU_SESSION_DUMP))
 		return -EBADFD;
 	guard(mutex)(&session->lock);
-	entry = rhashtable_lookup_fast(&session->by_object, &object, criu_by_object);
+	entry = xa_load(&session->by_object, (unsigned long)object);
 	if (!entry) {
 		entry = criu_object_add(session, session->last_id + 1, ops);
 		if (IS_ERR(entry))
 			return PTR_ERR(entry);
-		ret = criu_object_set(session, entry, object);
+		ret = xa_err(xa_store(&session->by_object, (unsigned long)object, entry,
+				      GFP_KERNEL_ACCOUNT));
 		if (ret) {
 			criu_object_unlink(session, entry);
 			/* The entry has no object and no dma-buf. */
 			kfree(entry);
 			return ret;
 		}
+		ops->get(object);
+		entry->object = object;
 		session->last_id++;
 	}
 	*id = entry->id;
@@ -215,9 +188,9 @@ static int criu_try_find(struct criu_session *session, u64 id,
 /*
  * Looks up an object of a restore, with a reference. If nobody has created it: -ENOENT, or with
  * @create, claims its creation: @object is NULL, and the caller creates it and calls
- * criu_session_bind(), or criu_session_forget(). Other callers wait meanwhile. To avoid deadlocks,
- * a caller has at most one open claim at a time. Fails with -EBADMSG if the id refers to another
- * kind of object, or is 0; -EINTR if killed while waiting.
+ * criu_session_bind(). Other callers wait meanwhile. To avoid deadlocks, a caller has at most one
+ * open claim at a time. Fails with -EBADMSG if the id refers to another kind of object, or is 0;
+ * -EINTR if killed while waiting.
  */
 int criu_session_claim(struct criu_session *session, u64 id, const struct criu_object_ops *ops,
 		       bool create, void **object)
@@ -253,20 +226,20 @@ static void criu_claim_ended(struct criu_session *session)
 	wake_up_all(&session->claim_wait);
 }
 
-/* Sets the object of a claim, which stays open in case of an error. -EBADMSG: it has another id. */
-int criu_session_bind(struct criu_session *session, u64 id, void *object)
+/* Ends a claim: sets its new object. NULL: its creation has failed. */
+void criu_session_bind(struct criu_session *session, u64 id, void *object)
 {
 	struct criu_object *entry;
-	int ret;
 
+	if (!object)
+		return criu_session_forget(session, id);
 	guard(mutex)(&session->lock);
 	entry = criu_object_by_id(session, id);
 	if (WARN_ON_ONCE(!entry || entry->object))
-		return -EINVAL;
-	ret = criu_object_set(session, entry, object);
-	if (!ret)
-		criu_claim_ended(session);
-	return ret;
+		return;
+	entry->ops->get(object);
+	entry->object = object;
+	criu_claim_ended(session);
 }
 
 /*

@@ -19,7 +19,7 @@ static void *criu_entries(const struct criu_kind *kind, const struct criu_plan *
 }
 
 /* Returns an entry by its position in the order of application. */
-static void *criu_entry(const struct criu_kind *kind, const struct criu_plan *plan, u32 position)
+void *criu_entry(const struct criu_kind *kind, const struct criu_plan *plan, u32 position)
 {
 	if (kind->backwards)
 		position = criu_num_entries(kind, plan) - 1 - position;

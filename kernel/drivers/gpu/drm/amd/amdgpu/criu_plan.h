@@ -96,6 +96,7 @@ struct criu_kind {
 #define CRIU_UNIQUE_EXTENT_KEPT(_ranges) \
 	{ criu_id_range, "it overlaps another", offsetof(struct criu_plan, _ranges) }
 struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry);
+void *criu_entry(const struct criu_kind *kind, const struct criu_plan *plan, u32 position);
 
 int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct criu_plan *plan);
 int criu_plan_apply(struct criu_call *call, struct criu_plan *plan);

@@ -26,6 +26,7 @@
 #include <linux/sizes.h>
 #include <linux/types.h>
 #include <linux/wait.h>
+#include <linux/xarray.h>
 
 struct dma_buf;
 struct file;
@@ -55,7 +56,7 @@ struct criu_session {
 	/* Innermost, except for get(). Protects the tables and what follows up to claims_ended. */
 	struct mutex lock;
 	struct rhashtable by_id; /* all objects, by id */
-	struct rhashtable by_object; /* objects by address, without those that are only claimed */
+	struct xarray by_object; /* CHECKPOINT: the same objects by address */
 	u32 num_objects; /* entries in by_id */
 	u64 last_id; /* last allocated id, in a session of kind CHECKPOINT */
 	unsigned long claims_ended; /* number of ended claims; waiters check it */
@@ -100,7 +101,7 @@ int criu_session_object_id(struct criu_session *session, void *object,
 			   const struct criu_object_ops *ops, u64 *id);
 int criu_session_claim(struct criu_session *session, u64 id, const struct criu_object_ops *ops,
 		       bool create, void **object);
-int criu_session_bind(struct criu_session *session, u64 id, void *object);
+void criu_session_bind(struct criu_session *session, u64 id, void *object);
 void criu_session_forget(struct criu_session *session, u64 id);
 void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf);
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id, bool copy);

@@ -77,15 +77,7 @@ struct mm_struct *kfd_criu_get_mm(struct kfd_process *p);
 void kfd_criu_unblock_notifications(struct kfd_process *p);
 int kfd_criu_apply_process(struct criu_plan *plan);
 void kfd_criu_undo_process(struct kfd_process *p);
-int kfd_criu_dump_bos(struct criu_dump *dump);
-const char *kfd_criu_bo_fault(struct criu_plan *plan, void *entry);
-int kfd_criu_check_bo(struct criu_plan *plan, void *entry);
-int kfd_criu_check_bos(struct criu_plan *plan);
-void kfd_criu_plan_entry(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry);
-const char *kfd_criu_queue_fault(struct criu_plan *plan, void *entry);
-int kfd_criu_check_queue(struct criu_plan *plan, void *entry);
-struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, const void *entry);
-struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const void *entry);
+void kfd_criu_bo_entry(const void *from, struct amdgpu_criu_bo *entry);
 void kfd_criu_forget_svm(struct kfd_process *p);
 
 /* RESUME, under the mutex of the process. */
@@ -94,26 +86,6 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call);
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
 
 extern const struct criu_client_ops kfd_criu_process_ops;
-
-/* The MQDs of a queue */
-struct kfd_criu_mqds {
-	struct mqd_manager *mm;
-	const struct kfd_criu_mqd_layout *layout; /* NULL: this kernel does not save them */
-	u32 num; /* one for each graphics core */
-};
-
-struct kfd_criu_mqds kfd_criu_mqds_of(struct kfd_node *node, enum kfd_queue_type type);
-bool kfd_criu_handles_mqds(const struct kfd_node *node, const struct kfd_criu_mqds *mqds);
-void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus);
-u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
-u32 kfd_criu_saved_sdma_id(const struct queue *q);
-int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_record *record,
-			  u32 *sdma_id);
-int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
-			      struct queue_properties *properties);
-
-u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem);
-u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record);
 
 bool kfd_criu_mqd_tested(struct kfd_node *node);
 void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);

@@ -12,6 +12,316 @@
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 #include "kfd_mqd_manager.h"
+#include "kfd_topology.h"
+
+/* The MQDs of a queue */
+struct kfd_criu_mqds {
+	struct mqd_manager *mm;
+	const struct kfd_criu_mqd_layout *layout; /* NULL: this kernel does not save them */
+	u32 num; /* one for each graphics core */
+};
+
+static struct kfd_criu_mqds kfd_criu_mqds_of(struct kfd_node *node, enum kfd_queue_type type)
+{
+	const bool cp = type == KFD_QUEUE_TYPE_COMPUTE;
+	struct kfd_criu_mqds mqds = {
+		.mm = node->dqm->mqd_mgrs[cp ? KFD_MQD_TYPE_CP : KFD_MQD_TYPE_SDMA],
+		.layout = kfd_criu_mqd_layout(KFD_GC_VERSION(node), !cp),
+		.num = cp ? NUM_XCC(node->xcc_mask) : 1,
+	};
+
+	if (mqds.layout && (kfd_criu_mqd_size(mqds.layout) != mqds.mm->mqd_size ||
+			    !mqds.mm->checkpoint_mqd || !mqds.mm->restore_mqd))
+		mqds.layout = NULL;
+	return mqds;
+}
+
+/* True if checkpoint_mqd() and restore_mqd() process all MQDs: see restore_mqd_v12_1(). */
+static bool kfd_criu_handles_mqds(const struct kfd_node *node, const struct kfd_criu_mqds *mqds)
+{
+	const u32 max = KFD_GC_VERSION(node) < IP_VERSION(12, 1, 0) ? KFD_CRIU_XCCS_MAX : 1;
+
+	return mqds->num <= max;
+}
+
+/*
+ * Returns the number of CUs of each shader array. The CUs of an array that are harvested differ
+ * between GPUs of one kind.
+ */
+static void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
+{
+	const struct amdgpu_gfx *gfx = &node->adev->gfx;
+	const u32 num_se = min_t(u32, gfx->config.max_shader_engines, KFD_MAX_NUM_SE);
+	const u32 num_sh = min_t(u32, gfx->config.max_sh_per_se, KFD_MAX_NUM_SH_PER_SE);
+	int xcc, i = 0;
+
+	memset(cus, 0, sizeof(*cus));
+	for_each_inst(xcc, node->xcc_mask) {
+		if (i == KFD_CRIU_XCCS_MAX)
+			break;
+		kfd_criu_count_cus(KFD_GC_VERSION(node), gfx->cu_info.bitmap[xcc], num_se, num_sh,
+				   cus->xcc[i++]);
+	}
+}
+
+/* Checks a record and gets the properties of its queue, as AMDKFD_IOC_CREATE_QUEUE does. */
+static int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
+			      struct queue_properties *properties)
+{
+	struct kfd_ioctl_create_queue_args args = {
+		.ring_base_address = record->ring_base,
+		.write_pointer_address = record->write_ptr,
+		.read_pointer_address = record->read_ptr,
+		.ring_size = record->ring_size,
+		.gpu_id = record->gpu_id,
+		.queue_type = record->type,
+		.queue_percentage = record->percent | record->pm4_target_xcc << 8,
+		.queue_priority = record->priority,
+		.eop_buffer_address = record->eop_addr,
+		.eop_buffer_size = record->eop_size,
+		.ctx_save_restore_address = record->ctx_addr,
+		.ctx_save_restore_size = record->ctx_size,
+		.ctl_stack_size = record->ctl_stack_size,
+		.metadata_ring_size = record->metadata_size,
+	};
+	int ret;
+
+	if (record->ring_size > U32_MAX || record->metadata_size > U32_MAX ||
+	    record->percent > U8_MAX || record->pm4_target_xcc > U8_MAX)
+		return -EINVAL;
+	*properties = (struct queue_properties) {};
+	ret = kfd_set_queue_properties_from_user(properties, &args);
+	if (ret)
+		return ret;
+	properties->is_user_cu_masked = record->flags & KFD_CRIU_QUEUE_CU_MASK;
+	properties->cwsr_in_svm = record->flags & KFD_CRIU_QUEUE_CWSR_IN_SVM;
+	properties->no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
+	return 0;
+}
+
+/* Returns the size of a wave-save area for all graphics cores */
+static u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
+{
+	struct kfd_topology_device *topology = kfd_topology_device_by_id(pdd->dev->id);
+	u64 debug_size = topology ? topology->node_props.debug_memory_size : 0;
+
+	return PAGE_ALIGN((ctx_size + debug_size) * NUM_XCC(pdd->dev->xcc_mask));
+}
+
+static const char *kfd_criu_queue_fault(struct criu_plan *plan, void *entry)
+{
+	const struct kfd_criu_queue_record *record = entry;
+	struct kfd_criu_plan_queue *queue = entry;
+	const bool no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
+	struct queue_properties properties;
+	struct kfd_criu_mqds mqds;
+	struct kfd_node *node;
+
+	queue->device = kfd_criu_plan_device(plan, record->gpu_id);
+	if (!queue->device || !(queue->device->record.flags & KFD_CRIU_DEVICE_DOORBELLS))
+		return "on a GPU without doorbells";
+	node = queue->device->pdd->dev;
+	if (record->queue_id >= KFD_MAX_NUM_OF_QUEUES_PER_PROCESS || record->pad ||
+	    no_ring != !record->ring_base)
+		return "id, ring or pad";
+	/* See amdgpu_doorbell_index_on_bar(). */
+	if (record->doorbell_id >= KFD_MAX_NUM_OF_QUEUES_PER_PROCESS ||
+	    record->doorbell_offset !=
+	    record->doorbell_id * round_up(node->kfd->device_info.doorbell_size, sizeof(u32)))
+		return "doorbell";
+	if (record->type > KFD_IOC_QUEUE_TYPE_SDMA_XGMI ||
+	    kfd_criu_queue_properties(record, &properties))
+		return "properties that AMDKFD_IOC_CREATE_QUEUE refuses";
+	mqds = kfd_criu_mqds_of(node, properties.type);
+	if (!mqds.layout)
+		return NULL; /* the check refuses any queue */
+	if (record->mqd_size != mqds.num * kfd_criu_mqd_size(mqds.layout))
+		return "MQD size";
+	if (properties.type == KFD_QUEUE_TYPE_COMPUTE) {
+		if (record->ctl_stack_size != queue->device->record.ctl_stack_size ||
+		    record->mqd_stack_size !=
+		    mqds.num * kfd_criu_mqd_stack_size(mqds.layout, record->ctl_stack_size) ||
+		    kfd_criu_mqd_check_bounds(mqds.layout, queue->mqd, mqds.num,
+					      record->ctl_stack_size, record->ctx_size))
+			return "control stack";
+		if (properties.cwsr_in_svm &&
+		    !criu_ranges_find(plan->svm_areas, plan->num_svm_areas, record->ctx_addr,
+				      kfd_criu_ctx_total(queue->device->pdd, record->ctx_size)))
+			return "its wave-save area is in no SVM range";
+		if (kfd_criu_mqd_check_xccs(mqds.layout, queue->mqd, mqds.num,
+					    record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL))
+			return "logical ids of XCCs";
+	} else if (record->mqd_stack_size ||
+		   (record->flags & (KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_GWS))) {
+		return "fields of a compute queue";
+	}
+	return NULL;
+}
+
+/* SDMA queues of one kind. Number N is queue N / num_engines of engine first + N % num_engines. */
+struct kfd_criu_sdma {
+	struct device_queue_manager *dqm;
+	const unsigned long *free;
+	u32 first;
+	u32 num_engines;
+	u32 num; /* of all engines */
+};
+
+static struct kfd_criu_sdma kfd_criu_sdma_of(struct kfd_node *node, bool xgmi)
+{
+	const u32 first = xgmi ? kfd_get_num_sdma_engines(node) : 0;
+	const u32 num_engines = xgmi ? kfd_get_num_xgmi_sdma_engines(node) :
+				       kfd_get_num_sdma_engines(node);
+
+	return (struct kfd_criu_sdma) {
+		.dqm = node->dqm,
+		.free = xgmi ? node->dqm->xgmi_sdma_bitmap : node->dqm->sdma_bitmap,
+		.first = first,
+		.num_engines = num_engines,
+		.num = num_engines * node->kfd->device_info.num_sdma_queues_per_engine,
+	};
+}
+
+static u32 kfd_criu_sdma_doorbell(const struct kfd_criu_sdma *sdma, u32 sdma_id)
+{
+	return kfd_sdma_doorbell_id(sdma->dqm, sdma->first + sdma_id % sdma->num_engines,
+				    sdma_id / sdma->num_engines);
+}
+
+/*
+ * Returns the number of an SDMA queue to save: the one that its doorbell is made for. A restored
+ * queue has its doorbell, but may have another number on the same engine. On GFX8 the doorbell
+ * depends on the id of the queue instead.
+ */
+static u32 kfd_criu_saved_sdma_id(const struct queue *q)
+{
+	const bool xgmi = q->properties.type == KFD_QUEUE_TYPE_SDMA_XGMI;
+	const struct kfd_criu_sdma sdma = kfd_criu_sdma_of(q->device, xgmi);
+
+	if (!KFD_IS_SOC15(q->device))
+		return q->sdma_id;
+	for (u32 id = q->sdma_id % sdma.num_engines; id < sdma.num; id += sdma.num_engines)
+		if (kfd_criu_sdma_doorbell(&sdma, id) == q->doorbell_id)
+			return id;
+	return q->sdma_id;
+}
+
+/*
+ * Finds a number on the engine of the saved queue, which the doorbell determines. The process knows
+ * its doorbell but not its number, which another process may use by now.
+ */
+static int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_record *record,
+			  u32 *sdma_id)
+{
+	const struct kfd_criu_sdma sdma =
+		kfd_criu_sdma_of(node, record->type == KFD_IOC_QUEUE_TYPE_SDMA_XGMI);
+	int ret = -EBUSY;
+
+	dqm_lock(sdma.dqm);
+	for (u32 i = 0; i < sdma.num && ret; i += sdma.num_engines) {
+		*sdma_id = (record->sdma_id + i) % sdma.num;
+		if (test_bit(*sdma_id, sdma.free))
+			ret = 0;
+	}
+	dqm_unlock(sdma.dqm);
+	return ret;
+}
+
+static int kfd_criu_check_sdma_here(struct criu_plan *plan,
+				    const struct kfd_criu_queue_record *record,
+				    struct kfd_node *node)
+{
+	const struct kfd_criu_sdma sdma =
+		kfd_criu_sdma_of(node, record->type == KFD_IOC_QUEUE_TYPE_SDMA_XGMI);
+	u32 doorbell;
+
+	if (record->sdma_id >= sdma.num)
+		return criu_refuse(plan->call, -ENODEV, "GPU %u has no SDMA queue %u", node->id,
+				   record->sdma_id);
+	doorbell = !KFD_IS_SOC15(node) ? record->queue_id :
+					 kfd_criu_sdma_doorbell(&sdma, record->sdma_id);
+	if (doorbell == record->doorbell_id)
+		return 0;
+	return criu_refuse(plan->call, -ENODEV, "doorbell is number %u, was %u", doorbell,
+			   record->doorbell_id);
+}
+
+/* Saved waves need their layout and room in their shader engine, CU masks the CUs of each array. */
+static int kfd_criu_check_compute_here(struct criu_plan *plan,
+				       const struct kfd_criu_plan_queue *queue,
+				       const struct kfd_criu_mqds *mqds)
+{
+	const struct kfd_criu_queue_record *record = &queue->record;
+	const struct kfd_criu_mqd_layout *words = mqds->layout;
+	const u64 layout = queue->device->record.wave_layout;
+	const u32 num = mqds->num;
+	const bool has_cus = memchr_inv(&record->active_cus, 0, sizeof(record->active_cus));
+	struct kfd_criu_cus cus;
+
+	kfd_criu_active_cus(queue->device->pdd->dev, &cus);
+	for (u32 i = 0; i < num; i++) {
+		const void *mqd = queue->mqd + i * (record->mqd_size / num);
+		const void *stack = queue->stack + i * (record->mqd_stack_size / num);
+		const u8 *is = cus.xcc[i], *was = record->active_cus.xcc[i];
+
+		if (layout && layout != queue->device->wave_layout &&
+		    kfd_criu_mqd_has_waves(words, mqd, record->ctl_stack_size))
+			return criu_refuse(plan->call, -ENODEV,
+					   "layout of saved waves is %#x, was %#llx",
+					   queue->device->wave_layout, layout);
+		if (has_cus && memcmp(is, was, KFD_CRIU_SHADER_ARRAYS_MAX) &&
+		    (kfd_criu_mqd_masks_cus(words, mqd) ||
+		     !kfd_criu_mqd_waves_fit(words, mqd, stack, record->ctl_stack_size, is, was,
+					     KFD_CRIU_SHADER_ARRAYS_MAX)))
+			return criu_refuse(plan->call, -ENODEV,
+					   "CUs per shader array are %*ph, were %*ph",
+					   KFD_CRIU_SHADER_ARRAYS_MAX, is,
+					   KFD_CRIU_SHADER_ARRAYS_MAX, was);
+	}
+	return 0;
+}
+
+/* Checks whether this machine can restore a valid queue. */
+static int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
+{
+	const struct kfd_criu_queue_record *record = entry;
+	const struct kfd_criu_plan_queue *queue = entry;
+	struct kfd_node *node = queue->device->pdd->dev;
+	enum kfd_queue_type type = record->type == KFD_IOC_QUEUE_TYPE_COMPUTE ||
+				   record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL ?
+				   KFD_QUEUE_TYPE_COMPUTE : KFD_QUEUE_TYPE_SDMA;
+	const struct kfd_criu_mqds mqds = kfd_criu_mqds_of(node, type);
+	int ret;
+
+	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
+			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
+	if (!kfd_criu_handles_mqds(node, &mqds) || !mqds.layout)
+		return criu_refuse(plan->call, -EOPNOTSUPP,
+				   "this kernel restores no such queue of GPU %u", node->id);
+	/* Without it, MQDs have no room for control stacks, and the GPU ignores saved waves. */
+	if (type == KFD_QUEUE_TYPE_COMPUTE && !node->kfd->cwsr_enabled)
+		return criu_refuse(plan->call, -ENODEV,
+				   "GPU %u has no compute wave save/restore", node->id);
+	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
+		return criu_refuse(plan->call, -ENODEV, "GPU %u has no GWS", node->id);
+	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_compute_here(plan, queue, &mqds) :
+					       kfd_criu_check_sdma_here(plan, record, node);
+	if (ret)
+		return ret;
+	ret = kfd_criu_mqd_check(mqds.layout, queue->mqd, mqds.num);
+	return ret ? criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself") : 0;
+}
+
+/* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */
+static struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, const void *entry)
+{
+	const struct kfd_criu_queue_record *record = entry;
+
+	return (struct criu_range) {
+		.start = MAKE_HANDLE(record->gpu_id, record->doorbell_offset), .size = 1,
+	};
+}
 
 static u32 kfd_criu_queue_type(const struct queue_properties *properties)
 {

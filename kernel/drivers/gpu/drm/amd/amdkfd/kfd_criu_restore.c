@@ -52,7 +52,7 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 		.call = call,
 		.state = args,
 		.is_fresh = kfd_criu_is_fresh,
-		.entry = kfd_criu_plan_entry,
+		.entry = kfd_criu_bo_entry,
 		.p = call->client->owner,
 	};
 	int ret;

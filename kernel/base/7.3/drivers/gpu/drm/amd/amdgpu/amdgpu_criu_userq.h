@@ -14,12 +14,9 @@
 
 #include <linux/types.h>
 
-struct criu_dump;
-struct amdgpu_device;
 struct amdgpu_fpriv;
 struct criu_dump;
 struct criu_kind;
-struct kfd_criu_mqd_layout;
 
 /* AMDGPU_MAX_USERQ_COUNT of the driver */
 #define AMDGPU_CRIU_USERQS_MAX 512
@@ -49,11 +46,6 @@ struct amdgpu_criu_plan_userq {
 };
 
 extern const struct criu_kind amdgpu_criu_userqs;
-int amdgpu_criu_dump_userqs(struct criu_dump *dump);
-const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device *adev, u32 ip_type);
-
-u64 amdgpu_criu_userq_area_size(u32 ip_type);
-
 bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv);
 int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_resume_userqs(struct criu_dump *dump);

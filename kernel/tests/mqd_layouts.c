@@ -179,7 +179,7 @@ void mqd_count_cus(u32 major, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8
 
 u32 mqd_words(const struct kfd_criu_mqd_layout *layout)
 {
-	return layout->size / sizeof(u32);
+	return layout->words;
 }
 
 u32 mqd_num_spans(const struct kfd_criu_mqd_layout *layout, u32 word)

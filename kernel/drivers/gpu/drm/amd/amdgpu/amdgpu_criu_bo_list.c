@@ -177,9 +177,8 @@ static void amdgpu_criu_undo_bo_list(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind amdgpu_criu_bo_lists = {
-	.type = AMDGPU_CRIU_RECORD_BO_LIST,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_BO_LIST, bo_lists, struct amdgpu_criu_plan_bo_list, record.id),
 	.subject = "BO list %llu",
-	CRIU_KIND(bo_lists, struct amdgpu_criu_plan_bo_list, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_bo_list, num_entries, items,
 				  struct amdgpu_criu_bo_list_item) },
 	.unique = { CRIU_UNIQUE_ID },

@@ -282,9 +282,8 @@ static void amdgpu_criu_undo_ctx(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind amdgpu_criu_ctxs = {
-	.type = AMDGPU_CRIU_RECORD_CTX,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_CTX, ctxs, struct amdgpu_criu_plan_ctx, record.id),
 	.subject = "context %llu",
-	CRIU_KIND(ctxs, struct amdgpu_criu_plan_ctx, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_ctx, num_entities, entities,
 				  struct amdgpu_criu_ctx_entity) },
 	.unique = { CRIU_UNIQUE_ID },

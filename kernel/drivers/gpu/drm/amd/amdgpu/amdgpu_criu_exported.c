@@ -14,38 +14,22 @@ static const struct criu_node amdgpu_criu_exported_node = {
 	.num_kinds = ARRAY_SIZE(amdgpu_criu_exported_kinds),
 };
 
-static const char *amdgpu_criu_exported_fault(struct dma_buf *dmabuf)
-{
-	struct drm_gem_object *gem = amdgpu_criu_dmabuf_gem(dmabuf);
-	u64 flags;
-
-	if (!gem)
-		return "a dma-buf of another driver";
-	flags = gem_to_amdgpu_bo(gem)->flags;
-	if (flags & AMDGPU_GEM_CREATE_ENCRYPTED)
-		return "an encrypted BO";
-	if (flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
-		return "a BO of one VM by itself";
-	return amdgpu_criu_dmabuf_has_importer(dmabuf) ? "a BO that another driver has imported" :
-							 NULL;
-}
-
 /* Metadata may grow between the two passes, because other users of the BO are not stopped. */
 static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_exported *args,
 				     struct amdgpu_criu_state *state)
 {
 	struct dma_buf *dmabuf = dma_buf_get(args->fd);
 	struct criu_dump dump = { .call = call, .exported = dmabuf };
-	const char *fault;
+	struct drm_gem_object *gem;
 	int ret;
 
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	INIT_LIST_HEAD(&dump.objects);
 	xa_init(&dump.by_gem);
-	fault = amdgpu_criu_exported_fault(dmabuf);
-	ret = fault ? criu_refuse_state(call, "%s", fault) :
-		      amdgpu_criu_add_object(&dump, amdgpu_criu_dmabuf_gem(dmabuf), 0);
+	gem = amdgpu_criu_dmabuf_gem(dmabuf);
+	ret = gem ? amdgpu_criu_add_object(&dump, gem, 0) :
+		    criu_refuse_state(call, "a dma-buf of another driver");
 	if (!ret) {
 		ret = amdgpu_criu_output_write(&dump, state);
 		args->blob_size = state->blob_size;
@@ -57,26 +41,10 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 	return ret;
 }
 
-/* EXPORTED never writes a BO without a dma-buf of its own, so such a blob is damaged. */
-static int amdgpu_criu_check_exported(struct criu_plan *plan)
-{
-	const struct amdgpu_criu_object_record *record;
-	int ret = criu_plan_make(plan->call, &plan->blob, plan);
-
-	if (ret)
-		return ret;
-	/* The schema says that there is one. */
-	record = &plan->objects->record;
-	if ((record->flags & (AMDGPU_CRIU_OBJECT_USERPTR | AMDGPU_CRIU_OBJECT_EXPORTED)) ==
-	    AMDGPU_CRIU_OBJECT_EXPORTED &&
-	    !(record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID) && !record->handle &&
-	    !(record->table_flags & AMDGPU_CRIU_BO_IMPORTED))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "BO %llu: of a kind that has no dma-buf",
-			   record->object_id);
-}
-
-/* Follows the code paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. */
+/*
+ * Follows the code paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. The schema says
+ * that there is one BO.
+ */
 static int amdgpu_criu_apply_exported(struct criu_plan *plan, struct amdgpu_criu_exported *args)
 {
 	struct amdgpu_criu_plan_object *object = plan->objects;
@@ -108,7 +76,7 @@ static int amdgpu_criu_restore_exported(struct criu_call *call, struct amdgpu_cr
 	int ret;
 
 	amdgpu_criu_plan_init(&plan, call, state);
-	ret = amdgpu_criu_input_read(&plan) ?: amdgpu_criu_check_exported(&plan) ?:
+	ret = amdgpu_criu_input_read(&plan) ?: criu_plan_make(call, &plan.blob, &plan) ?:
 	      amdgpu_criu_apply_exported(&plan, args);
 	amdgpu_criu_plan_free(&plan);
 	return ret;

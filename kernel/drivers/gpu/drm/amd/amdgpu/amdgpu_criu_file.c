@@ -178,9 +178,8 @@ static void amdgpu_criu_undo_file(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind amdgpu_criu_files = {
-	.type = AMDGPU_CRIU_RECORD_FILE,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_FILE, files, struct amdgpu_criu_file_record, flags),
 	.subject = "file",
-	CRIU_KIND(files, struct amdgpu_criu_file_record, flags),
 	.dump = amdgpu_criu_dump_file,
 	.check = amdgpu_criu_check_file,
 	.apply = amdgpu_criu_apply_file,
@@ -226,9 +225,9 @@ static void amdgpu_criu_undo_name(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind amdgpu_criu_names = {
-	.type = AMDGPU_CRIU_RECORD_CLIENT_NAME,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_CLIENT_NAME, names, struct amdgpu_criu_client_name_record,
+		  name[0]),
 	.subject = "client name",
-	CRIU_KIND(names, struct amdgpu_criu_client_name_record, name[0]),
 	.fault = amdgpu_criu_name_fault,
 	.apply = amdgpu_criu_apply_name,
 	.undo = amdgpu_criu_undo_name,

@@ -220,9 +220,9 @@ static void amdgpu_criu_undo_handle(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind amdgpu_criu_handles = {
-	.type = AMDGPU_CRIU_RECORD_HANDLE,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_HANDLE, handles, struct amdgpu_criu_plan_handle,
+		  record.handle),
 	.subject = "GEM handle %llu",
-	CRIU_KIND(handles, struct amdgpu_criu_plan_handle, record.handle),
 	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_handles,
 	.fault = amdgpu_criu_handle_fault,

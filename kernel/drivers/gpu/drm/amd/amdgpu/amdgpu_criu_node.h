@@ -108,6 +108,7 @@ struct criu_plan {
 };
 
 /* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
+int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *info);
 int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state);
 int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_criu_state *state);
@@ -134,11 +135,6 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_
 	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, _struct, _last_v1, false)
 #define AMDGPU_CRIU_OP_IN(_op, _session, _fn, _struct, _last_v1) \
 	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, _struct, _last_v1, true)
-
-/* Access to arrays of the caller with their strides. */
-int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
-int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, void **table);
-int amdgpu_criu_table_put(u64 uptr, u32 num, u32 stride, const void *table, size_t size);
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 u64 kfd_criu_features(void);

@@ -38,7 +38,6 @@ int amdgpu_criu_check_render(struct criu_call *call);
 int amdgpu_criu_add_object(struct criu_dump *dump, struct drm_gem_object *gem, u32 handle);
 int amdgpu_criu_find_objects(struct criu_dump *dump);
 void amdgpu_criu_drop_objects(struct criu_dump *dump);
-int amdgpu_criu_dump_objects(struct criu_dump *dump);
 
 /* The drain functions wait until @deadline (jiffies), and report what hangs. */
 int amdgpu_criu_file_carriable(struct criu_dump *dump);
@@ -110,20 +109,6 @@ u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 int amdgpu_criu_attach_userptrs(struct criu_dump *dump);
 
-/* A BO is in one of these domains only, or may be in several of the others. */
-#define AMDGPU_CRIU_SPECIAL_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
-				     AMDGPU_GEM_DOMAIN_OA | AMDGPU_GEM_DOMAIN_DOORBELL)
-#define AMDGPU_CRIU_NORMAL_DOMAINS (AMDGPU_GEM_DOMAIN_CPU | AMDGPU_GEM_DOMAIN_GTT | \
-				    AMDGPU_GEM_DOMAIN_VRAM)
-/* Sizes in these domains are in units of the resource; the driver counts a page for each. */
-#define AMDGPU_CRIU_UNIT_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
-				  AMDGPU_GEM_DOMAIN_OA)
-
-u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record);
-u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record);
-void amdgpu_criu_object_entry(const void *from, struct amdgpu_criu_bo *entry);
 u64 amdgpu_criu_object_offset(struct drm_gem_object *gem);
-
-struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo);
 
 #endif /* _AMDGPU_CRIU_RENDER_H_ */

@@ -23,17 +23,10 @@ static void amdgpu_criu_syncobj_put(void *object)
 	drm_syncobj_put(object);
 }
 
-static struct dma_buf *amdgpu_criu_syncobj_export(void *object)
-{
-	return ERR_PTR(-ENOENT);
-}
-
 /* Operations of a syncobj in a session, a &struct drm_syncobj, for any file. */
 const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 	.get = amdgpu_criu_syncobj_get,
 	.put = amdgpu_criu_syncobj_put,
-	.export = amdgpu_criu_syncobj_export,
-	.copy = amdgpu_criu_syncobj_export,
 };
 
 /* The fences may belong to other files, other processes, or other drivers. */
@@ -217,9 +210,9 @@ static void amdgpu_criu_undo_syncobj(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind amdgpu_criu_syncobjs = {
-	.type = AMDGPU_CRIU_RECORD_SYNCOBJ,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_SYNCOBJ, syncobjs, struct amdgpu_criu_plan_syncobj,
+		  record.handle),
 	.subject = "syncobj %llu",
-	CRIU_KIND(syncobjs, struct amdgpu_criu_plan_syncobj, record.handle),
 	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_syncobjs,
 	.fault = amdgpu_criu_syncobj_fault,

@@ -167,9 +167,8 @@ static void amdgpu_criu_undo_mapping(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind amdgpu_criu_mappings = {
-	.type = AMDGPU_CRIU_RECORD_MAPPING,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_MAPPING, mappings, struct amdgpu_criu_plan_mapping, record.va),
 	.subject = "mapping at %#llx",
-	CRIU_KIND(mappings, struct amdgpu_criu_plan_mapping, record.va),
 	.id64 = true,
 	.extent = offsetof(struct amdgpu_criu_plan_mapping, record.size),
 	.unique = { CRIU_UNIQUE_EXTENT_KEPT(ranges) },

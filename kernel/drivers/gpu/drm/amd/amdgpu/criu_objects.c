@@ -302,12 +302,12 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 
 /*
  * Returns the dma-buf of an object with a reference, and exports it if there is none. @copy: one
- * for copying the contents, if the object has none of its own.
+ * for copying the contents, if the object has none of its own. -ENOENT: its kind has no dma-bufs.
  */
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id, bool copy)
 {
+	struct dma_buf *dmabuf, *(*export)(void *object);
 	struct criu_object taken, *entry;
-	struct dma_buf *dmabuf;
 	int ret;
 
 	guard(mutex)(&session->export_lock);
@@ -316,7 +316,8 @@ struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id, bool c
 		return ERR_PTR(ret);
 	if (taken.dmabuf)
 		return taken.dmabuf;
-	dmabuf = copy ? taken.ops->copy(taken.object) : taken.ops->export(taken.object);
+	export = copy ? taken.ops->copy : taken.ops->export;
+	dmabuf = export ? export(taken.object) : ERR_PTR(-ENOENT);
 	/* Keep the dma-buf for the next call if the object still exists. */
 	mutex_lock(&session->lock);
 	entry = criu_object_by_id(session, id);

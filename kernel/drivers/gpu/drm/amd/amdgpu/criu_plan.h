@@ -30,9 +30,9 @@ typedef struct criu_range (*criu_range_fn)(const struct criu_kind *kind, const v
  * criu_refuse() names the entry that is checked or applied.
  */
 struct criu_kind {
-	u16 type; /* Required: of the records */
 	const char *subject; /* Required: format of a name; arguments: u64 id, u32 gpu */
-	/* Required, by CRIU_KIND(): offsets in the plan and in an entry */
+	/* Required, by CRIU_KIND(): type of the records, and offsets in the plan and in an entry */
+	u16 type;
 	u16 entries; /* pointer to the array */
 	u16 num; /* number of entries, a u32 */
 	u16 size; /* bytes of an entry */
@@ -78,8 +78,8 @@ struct criu_kind {
 };
 
 /* Fields of a row: @_entries and num_@_entries are fields of the plan. */
-#define CRIU_KIND(_entries, _entry, _id) \
-	.entries = offsetof(struct criu_plan, _entries), \
+#define CRIU_KIND(_type, _entries, _entry, _id) \
+	.type = (_type), .entries = offsetof(struct criu_plan, _entries), \
 	.num = offsetof(struct criu_plan, num_##_entries), \
 	.size = sizeof(_entry), .id = offsetof(_entry, _id)
 #define CRIU_KIND_TAIL(_entry, _count, _items, _item) \

@@ -64,7 +64,7 @@ struct kfd_criu_plan_queue {
 /* An SVM range to restore */
 struct kfd_criu_plan_svm {
 	struct kfd_criu_svm_record record;
-	const struct kfd_criu_svm_attr *attrs; /* tail of the record */
+	const struct kfd_ioctl_svm_attribute *attrs; /* tail of the record */
 };
 
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct criu_plan *plan, u32 gpu_id);

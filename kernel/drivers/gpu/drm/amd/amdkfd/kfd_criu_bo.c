@@ -193,7 +193,7 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 		return NULL;
 	if (hweight32(flags & KFD_CRIU_BO_KINDS) != 1)
 		return "flags of several kinds of BO";
-	if (imported && !(flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT)))
+	if (imported && !kfd_criu_has_contents(flags))
 		return "imported, but of a kind that cannot be imported";
 	if (record->domain != kfd_criu_bo_domain(flags) ||
 	    (record->table_flags & ~AMDGPU_CRIU_BO_SHARED) !=
@@ -384,43 +384,6 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 	return 0;
 }
 
-static void kfd_criu_free_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
-{
-	const struct kfd_criu_bo_record *record = &bo->record;
-	struct kgd_mem *mem = bo->mem;
-	struct kfd_process_device *pdd;
-	u64 vram_size = 0;
-
-	/* Nothing to undo. @device may be NULL if the blob is invalid. */
-	if (!bo->mem)
-		return;
-	pdd = bo->device->pdd;
-	if (bo->owned) {
-		if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
-			atomic64_sub(record->size, &pdd->vram_usage);
-		mem->is_imported = true;
-		WRITE_ONCE(mem->bo->kfd_bo, NULL);
-		amdgpu_amdkfd_unreserve_mem_limit(pdd->dev->adev, record->size,
-						  record->alloc_flags, mem->bo->xcp_id);
-	}
-	bo->owned = false;
-	for (u32 i = 0; i < bo->record.num_mapped; i++) {
-		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
-
-		if (amdgpu_amdkfd_bo_mapped_to_dev(peer->drm_priv, bo->mem))
-			amdgpu_amdkfd_gpuvm_unmap_memory_from_gpu(peer->dev->adev, bo->mem,
-								  peer->drm_priv);
-	}
-	/* SIGKILL has interrupted the call: the handle stays until the process ends. */
-	if (amdgpu_amdkfd_gpuvm_free_memory_of_gpu(pdd->dev->adev, bo->mem, pdd->drm_priv,
-						   &vram_size))
-		return;
-	if (idr_find(&pdd->alloc_idr, bo->record.handle) == bo->mem)
-		idr_remove(&pdd->alloc_idr, bo->record.handle);
-	atomic64_sub(vram_size, &pdd->vram_usage);
-	bo->mem = NULL;
-}
-
 /* Gives a BO its handle and maps it. */
 static int kfd_criu_map_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
@@ -495,18 +458,42 @@ static int kfd_criu_end_bos(struct criu_plan *plan, int ret)
 
 static void kfd_criu_undo_bo(struct criu_plan *plan, void *entry)
 {
+	const struct kfd_criu_bo_record *record = entry;
 	struct kfd_criu_plan_bo *bo = entry;
+	struct kfd_process_device *pdd = bo->device->pdd;
+	struct kgd_mem *mem = bo->mem;
+	u64 vram_size = 0;
 
 	if (bo->bound)
-		criu_session_forget(plan->call->session, bo->record.object_id);
-	bo->bound = false;
-	kfd_criu_free_bo(plan, bo);
+		criu_session_forget(plan->call->session, record->object_id);
+	if (!mem)
+		return;
+	if (bo->owned) {
+		if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
+			atomic64_sub(record->size, &pdd->vram_usage);
+		mem->is_imported = true;
+		WRITE_ONCE(mem->bo->kfd_bo, NULL);
+		amdgpu_amdkfd_unreserve_mem_limit(pdd->dev->adev, record->size,
+						  record->alloc_flags, mem->bo->xcp_id);
+	}
+	for (u32 i = 0; i < record->num_mapped; i++) {
+		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
+
+		if (amdgpu_amdkfd_bo_mapped_to_dev(peer->drm_priv, mem))
+			amdgpu_amdkfd_gpuvm_unmap_memory_from_gpu(peer->dev->adev, mem,
+								  peer->drm_priv);
+	}
+	/* SIGKILL has interrupted the call: the handle stays until the process ends. */
+	if (amdgpu_amdkfd_gpuvm_free_memory_of_gpu(pdd->dev->adev, mem, pdd->drm_priv, &vram_size))
+		return;
+	if (idr_find(&pdd->alloc_idr, record->handle) == mem)
+		idr_remove(&pdd->alloc_idr, record->handle);
+	atomic64_sub(vram_size, &pdd->vram_usage);
 }
 
 const struct criu_kind kfd_criu_bos = {
-	.type = KFD_CRIU_BO,
+	CRIU_KIND(KFD_CRIU_BO, bos, struct kfd_criu_plan_bo, record.handle),
 	.subject = "BO %llu of GPU %u",
-	CRIU_KIND(bos, struct kfd_criu_plan_bo, record.handle),
 	.gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
 	.unique = { CRIU_UNIQUE_ID, { kfd_criu_allocated_range, "its object occurs twice" } },

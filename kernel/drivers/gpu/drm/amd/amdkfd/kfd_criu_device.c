@@ -199,15 +199,13 @@ static int kfd_criu_check_target(struct criu_plan *plan, struct kfd_criu_plan_de
 {
 	const struct kfd_criu_device_record *old = &device->record;
 	struct kfd_criu_device_record now = {};
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->p->n_pdds; i++)
-		if (plan->p->pdds[i]->dev->id == actual_gpu_id)
-			device->pdd = plan->p->pdds[i];
+	/* A new process knows the GPUs by their own ids. */
+	device->pdd = kfd_process_device_data_by_id(plan->p, actual_gpu_id);
 	if (!device->pdd)
 		return criu_refuse(plan->call, -ENODEV, "no GPU %u", actual_gpu_id);
-	for (i = 0; &plan->devices[i] != device; i++)
+	for (u32 i = 0; &plan->devices[i] != device; i++)
 		if (plan->devices[i].pdd == device->pdd)
 			return criu_refuse(plan->call, -ENODEV,
 					   "GPU %u replaces both %u and %u", actual_gpu_id,
@@ -407,9 +405,8 @@ static void kfd_criu_undo_devices(struct criu_plan *plan)
 }
 
 const struct criu_kind kfd_criu_devices = {
-	.type = KFD_CRIU_DEVICE,
+	CRIU_KIND(KFD_CRIU_DEVICE, devices, struct kfd_criu_plan_device, record.gpu_id),
 	.subject = "GPU %llu",
-	CRIU_KIND(devices, struct kfd_criu_plan_device, record.gpu_id),
 	.unique = { CRIU_UNIQUE_ID },
 	.live = true,
 	.dump = kfd_criu_dump_devices,

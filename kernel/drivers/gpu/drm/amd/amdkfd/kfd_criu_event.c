@@ -145,9 +145,8 @@ static void kfd_criu_undo_page(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind kfd_criu_event_pages = {
-	.type = KFD_CRIU_EVENT_PAGE,
+	CRIU_KIND(KFD_CRIU_EVENT_PAGE, pages, struct kfd_criu_plan_page, record.handle),
 	.subject = "event page",
-	CRIU_KIND(pages, struct kfd_criu_plan_page, record.handle),
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_page, num_slots, slots, __u64) },
 	.fault = kfd_criu_page_fault,
 	.check = kfd_criu_check_page,
@@ -192,9 +191,8 @@ static void kfd_criu_undo_event(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind kfd_criu_events = {
-	.type = KFD_CRIU_EVENT,
+	CRIU_KIND(KFD_CRIU_EVENT, events, struct kfd_criu_event_record, event_id),
 	.subject = "event %llu",
-	CRIU_KIND(events, struct kfd_criu_event_record, event_id),
 	.unique = { CRIU_UNIQUE_ID },
 	.dump = kfd_criu_dump_events,
 	.fault = kfd_criu_event_fault,

@@ -46,7 +46,7 @@ struct kfd_criu_mqd_part {
 struct kfd_criu_mqd_layout {
 	struct kfd_criu_mqd_part parts[5];
 	u64 cu_masks; /* words with the CUs of shader engines */
-	u32 size; /* bytes of the MQD */
+	u32 words; /* of the MQD */
 	u16 stack_offset; /* word with the fill level of the control stack; 0: no control stack */
 	u16 wave_offset; /* word with the fill level of the wave-save area */
 	u16 logic_xcc; /* word with the logical id of the XCC; 0: no such word */
@@ -214,7 +214,7 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
 
 #define LAYOUT_CP(type, _xcc, _cu_masks, _stack, ...) { \
 	.parts = { PART(cp), __VA_ARGS__ }, \
-	.size = sizeof(struct type), \
+	.words = sizeof(struct type) / sizeof(u32), \
 	.stack_offset = WORD(type, cp_hqd_cntl_stack_offset), \
 	.wave_offset = WORD(type, cp_hqd_wg_state_offset), \
 	.logic_xcc = (_xcc), \
@@ -228,7 +228,8 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
 /* These four words are at the same place until GFX12. */
 #define CUS_0_3 (CUS(v9_mqd, se0, se1) | CUS(v9_mqd, se2, se3))
 
-#define LAYOUT_SDMA(type, ...) { .parts = { __VA_ARGS__ }, .size = sizeof(struct type) }
+#define LAYOUT_SDMA(type, ...) \
+	{ .parts = { __VA_ARGS__ }, .words = sizeof(struct type) / sizeof(u32) }
 
 static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v8 =
 	LAYOUT_CP(vi_mqd, 0, CUS_0_3, false, PART(cp_until_v12), PART(cp_until_v11), PART(cp_v8));
@@ -301,7 +302,7 @@ const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma)
 
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
 {
-	return layout->size;
+	return layout->words * sizeof(u32);
 }
 
 /*
@@ -328,11 +329,10 @@ static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num)
 {
-	const u32 words = layout->size / sizeof(u32);
 	u32 *mqd = mqds;
 
-	for (u32 i = 0; i < num * words; i++)
-		mqd[i] &= kfd_criu_mqd_mask(layout, i % words);
+	for (u32 i = 0; i < num * layout->words; i++)
+		mqd[i] &= kfd_criu_mqd_mask(layout, i % layout->words);
 }
 
 /*
@@ -343,21 +343,19 @@ void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u3
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size)
 {
-	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
 
-	for (u32 i = 0; i < num; i++, mqd += words, stacks += size)
+	for (u32 i = 0; i < num; i++, mqd += layout->words, stacks += size)
 		memset(stacks, 0, min(mqd[layout->stack_offset], size));
 }
 
 /* Checks that saved MQDs contain no owned bits */
 int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num)
 {
-	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
 
-	for (u32 i = 0; i < num * words; i++)
-		if (mqd[i] & ~kfd_criu_mqd_mask(layout, i % words))
+	for (u32 i = 0; i < num * layout->words; i++)
+		if (mqd[i] & ~kfd_criu_mqd_mask(layout, i % layout->words))
 			return -EOPNOTSUPP;
 	return 0;
 }
@@ -366,12 +364,11 @@ int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqd
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size)
 {
-	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
 
 	if (!layout->stack_offset)
 		return 0;
-	for (u32 i = 0; i < num; i++, mqd += words)
+	for (u32 i = 0; i < num; i++, mqd += layout->words)
 		if (mqd[layout->stack_offset] > ctl_stack_size ||
 		    mqd[layout->wave_offset] > ctx_size)
 			return -EBADMSG;
@@ -382,13 +379,12 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			    bool aql)
 {
-	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
 	u32 seen = 0;
 
 	if (!layout->logic_xcc)
 		return 0;
-	for (u32 i = 0; i < num; i++, mqd += words) {
+	for (u32 i = 0; i < num; i++, mqd += layout->words) {
 		u32 id = mqd[layout->logic_xcc];
 
 		if (id >= num || (aql ? seen & BIT(id) : id))
@@ -401,12 +397,11 @@ int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 			const void *saved, u32 num)
 {
-	const u32 words = layout->size / sizeof(u32);
 	const u32 *from = saved;
 	u32 *to = fresh;
 
-	for (u32 i = 0; i < num * words; i++) {
-		u32 mask = kfd_criu_mqd_mask(layout, i % words);
+	for (u32 i = 0; i < num * layout->words; i++) {
+		u32 mask = kfd_criu_mqd_mask(layout, i % layout->words);
 
 		to[i] = (to[i] & ~mask) | (from[i] & mask);
 	}

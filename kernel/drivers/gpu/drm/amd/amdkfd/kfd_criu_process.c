@@ -132,9 +132,8 @@ static void kfd_criu_undo_evict(struct criu_plan *plan)
 }
 
 const struct criu_kind kfd_criu_processes = {
-	.type = KFD_CRIU_PROCESS,
+	CRIU_KIND(KFD_CRIU_PROCESS, processes, struct kfd_criu_process_record, flags),
 	.subject = "process",
-	CRIU_KIND(processes, struct kfd_criu_process_record, flags),
 	.dump = kfd_criu_dump_process,
 	.check = kfd_criu_check_process,
 	.begin = kfd_criu_evict,

@@ -567,9 +567,8 @@ static void kfd_criu_undo_queue(struct criu_plan *plan, void *entry)
 
 /* KFD inserts a new queue at the head of its list, so the last queue is created first. */
 const struct criu_kind kfd_criu_queues = {
-	.type = KFD_CRIU_QUEUE,
+	CRIU_KIND(KFD_CRIU_QUEUE, queues, struct kfd_criu_plan_queue, record.queue_id),
 	.subject = "queue %llu",
-	CRIU_KIND(queues, struct kfd_criu_plan_queue, record.queue_id),
 	.tails = {
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_size, mqd, u8),
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_stack_size, stack, u8),

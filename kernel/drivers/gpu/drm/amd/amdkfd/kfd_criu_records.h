@@ -173,18 +173,12 @@ struct kfd_criu_queue_record {
 	struct kfd_criu_cus active_cus;
 };
 
-/* A range of AMDKFD_IOC_SVM. Tail: struct kfd_criu_svm_attr[num_attrs]. */
+/* A range of AMDKFD_IOC_SVM. Tail: struct kfd_ioctl_svm_attribute[num_attrs]. */
 struct kfd_criu_svm_record {
 	__u64 start;
 	__u64 size;
 	__u32 num_attrs; /* attributes in the tail */
 	__u32 pad;
-};
-
-/* An attribute of an SVM range */
-struct kfd_criu_svm_attr {
-	__u32 type; /* enum kfd_ioctl_svm_attr_type */
-	__u32 value;
 };
 
 /* Options of DRM_IOCTL_AMDGPU_PROC_OPTIONS, if one differs from its default; at most one */

@@ -14,8 +14,6 @@
 /* Limit of the tries to register one range */
 #define KFD_CRIU_SVM_TIME (30 * HZ)
 
-static_assert(sizeof(struct kfd_criu_svm_attr) == sizeof(struct kfd_ioctl_svm_attribute));
-
 /* A range that RESUME registers, because its VMA does not exist yet */
 struct kfd_criu_pending {
 	struct kfd_criu_pending *next;
@@ -27,21 +25,18 @@ struct kfd_criu_pending {
 
 #if IS_ENABLED(CONFIG_HSA_AMD_SVM)
 
-/* Copies at most @room ranges, in pages. Return: number of ranges. */
-static u32 kfd_criu_list_svm(struct kfd_process *p, struct criu_range *extents, u32 room)
+/* Finds the range at or after a page. */
+static bool kfd_criu_next_svm(struct kfd_process *p, unsigned long page, struct criu_range *extent)
 {
-	struct svm_range *range;
-	u32 num = 0;
+	const struct interval_tree_node *node;
 
 	guard(mutex)(&p->svms.lock);
-	list_for_each_entry(range, &p->svms.list, list) {
-		if (num < room) {
-			extents[num].start = range->start;
-			extents[num].size = range->npages;
-		}
-		num++;
-	}
-	return num;
+	node = interval_tree_iter_first(&p->svms.objects, page, ULONG_MAX);
+	if (!node)
+		return false;
+	extent->start = node->start;
+	extent->size = node->last - node->start + 1;
+	return true;
 }
 
 /* Reads the attributes that AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR can return. */
@@ -79,23 +74,17 @@ static int kfd_criu_dump_extent(struct criu_dump *dump, const struct criu_range 
 static int kfd_criu_dump_svm(struct criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
-	struct kfd_ioctl_svm_attribute *attrs __free(kfree) = NULL;
-	struct criu_range *extents __free(kvfree) = NULL;
-	u32 num, room;
+	struct kfd_ioctl_svm_attribute *attrs __free(kfree) =
+		kcalloc(KFD_CRIU_SVM_COMMON + p->n_pdds, sizeof(*attrs), GFP_KERNEL);
+	struct criu_range extent = {};
 	int ret = 0;
 
+	if (!attrs)
+		return -ENOMEM;
 	/* A worker splits and merges ranges after the VMAs have changed. */
 	flush_work(&p->svms.deferred_list_work);
-	room = kfd_criu_list_svm(p, NULL, 0);
-	if (!room)
-		return 0;
-	extents = kvcalloc(room, sizeof(*extents), GFP_KERNEL);
-	attrs = kcalloc(KFD_CRIU_SVM_COMMON + p->n_pdds, sizeof(*attrs), GFP_KERNEL);
-	if (!extents || !attrs)
-		return -ENOMEM;
-	num = min(kfd_criu_list_svm(p, extents, room), room);
-	for (u32 i = 0; !ret && i < num; i++)
-		ret = kfd_criu_dump_extent(dump, &extents[i], attrs);
+	while (!ret && kfd_criu_next_svm(p, extent.start + extent.size, &extent))
+		ret = kfd_criu_dump_extent(dump, &extent, attrs);
 	return ret;
 }
 
@@ -152,7 +141,7 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 #endif
 
 /* Each GPU that an attribute refers to must be a GPU of the plan. */
-static bool kfd_criu_svm_attr_ok(struct criu_plan *plan, const struct kfd_criu_svm_attr *attr)
+static bool kfd_criu_svm_attr_ok(struct criu_plan *plan, const struct kfd_ioctl_svm_attribute *attr)
 {
 	const struct kfd_criu_plan_device *device = kfd_criu_plan_device(plan, attr->value);
 
@@ -232,7 +221,7 @@ static u32 kfd_criu_copy_attrs(struct kfd_process *p, const struct kfd_criu_plan
 	u32 set_flags = 0, num = 0;
 
 	for (u32 i = 0; i < svm->record.num_attrs; i++) {
-		const struct kfd_criu_svm_attr *attr = &svm->attrs[i];
+		const struct kfd_ioctl_svm_attribute *attr = &svm->attrs[i];
 
 		if (attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
 		    !kfd_criu_has_svm(p, attr->value))
@@ -242,8 +231,7 @@ static u32 kfd_criu_copy_attrs(struct kfd_process *p, const struct kfd_criu_plan
 			continue;
 		if (attr->type == KFD_IOCTL_SVM_ATTR_SET_FLAGS)
 			set_flags |= attr->value;
-		to[num].type = attr->type;
-		to[num++].value = attr->value;
+		to[num++] = *attr;
 	}
 	to[num].type = KFD_IOCTL_SVM_ATTR_CLR_FLAGS;
 	to[num++].value = ~set_flags;
@@ -285,15 +273,14 @@ static void kfd_criu_undo_svms(struct criu_plan *plan)
 
 /* Added at the head of a list, so the last range is applied first. */
 const struct criu_kind kfd_criu_svms = {
-	.type = KFD_CRIU_SVM_RANGE,
+	CRIU_KIND(KFD_CRIU_SVM_RANGE, svms, struct kfd_criu_plan_svm, record.start),
 	.subject = "SVM range %#llx",
-	CRIU_KIND(svms, struct kfd_criu_plan_svm, record.start),
 	.id64 = true,
 	.extent = offsetof(struct kfd_criu_plan_svm, record.size),
 	.backwards = true,
 	.unique = { CRIU_UNIQUE_EXTENT_KEPT(svm_areas) },
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_svm, num_attrs, attrs,
-				  struct kfd_criu_svm_attr) },
+				  struct kfd_ioctl_svm_attribute) },
 	.dump = kfd_criu_dump_svm,
 	.fault = kfd_criu_svm_fault,
 	.check = kfd_criu_check_svm,

@@ -478,9 +478,8 @@ static void amdgpu_criu_undo_userqs(struct criu_plan *plan)
 }
 
 const struct criu_kind amdgpu_criu_userqs = {
-	.type = AMDGPU_CRIU_RECORD_USERQ,
+	CRIU_KIND(AMDGPU_CRIU_RECORD_USERQ, userqs, struct amdgpu_criu_plan_userq, record.id),
 	.subject = "user queue %llu",
-	CRIU_KIND(userqs, struct amdgpu_criu_plan_userq, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32) },
 	.unique = { CRIU_UNIQUE_ID, { amdgpu_criu_doorbell_range, "its doorbell occurs twice" } },
 	.dump = amdgpu_criu_dump_userqs,

@@ -40,9 +40,8 @@ static void kfd_criu_undo_options(struct criu_plan *plan, void *entry)
 }
 
 const struct criu_kind kfd_criu_options = {
-	.type = KFD_CRIU_OPTIONS,
+	CRIU_KIND(KFD_CRIU_OPTIONS, options, struct kfd_criu_options_record, sigbus_delay),
 	.subject = "options",
-	CRIU_KIND(options, struct kfd_criu_options_record, sigbus_delay),
 	.dump = kfd_criu_dump_options,
 	.fault = kfd_criu_options_fault,
 	.apply = kfd_criu_apply_options,

@@ -14,30 +14,33 @@ static const struct criu_node amdgpu_criu_exported_node = {
 	.num_kinds = ARRAY_SIZE(amdgpu_criu_exported_kinds),
 };
 
+static int amdgpu_criu_prepare_exported(struct criu_dump *dump)
+{
+	struct drm_gem_object *gem = amdgpu_criu_dmabuf_gem(dump->exported);
+
+	return gem ? amdgpu_criu_add_object(dump, gem, 0) :
+		     criu_refuse_state(dump->call, "a dma-buf of another driver");
+}
+
 /* Metadata may grow between the two passes, because other users of the BO are not stopped. */
 static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_exported *args,
 				     struct amdgpu_criu_state *state)
 {
-	struct dma_buf *dmabuf = dma_buf_get(args->fd);
-	struct criu_dump dump = { .call = call, .exported = dmabuf };
-	struct drm_gem_object *gem;
+	struct dma_buf *dmabuf __free(criu_dma_buf) = dma_buf_get(args->fd);
+	struct criu_dump dump = {
+		.call = call,
+		.prepare = amdgpu_criu_prepare_exported,
+		.exported = dmabuf,
+	};
 	int ret;
 
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	INIT_LIST_HEAD(&dump.objects);
 	xa_init(&dump.by_gem);
-	gem = amdgpu_criu_dmabuf_gem(dmabuf);
-	ret = gem ? amdgpu_criu_add_object(&dump, gem, 0) :
-		    criu_refuse_state(call, "a dma-buf of another driver");
-	if (!ret) {
-		ret = amdgpu_criu_output_write(&dump, state);
-		args->blob_size = state->blob_size;
-	}
-	ret = ret ?: amdgpu_criu_output_put(&dump, state);
-	amdgpu_criu_output_free(&dump);
+	ret = amdgpu_criu_dump(&dump, state);
+	args->blob_size = state->blob_size;
 	amdgpu_criu_drop_objects(&dump);
-	dma_buf_put(dmabuf);
 	return ret;
 }
 

@@ -224,9 +224,10 @@ static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_du
 		return 0;
 	if (fault && object->handle)
 		return criu_refuse_state(dump->call, "%s (handle %u)", fault, object->handle);
+	if (fault && dump->exported)
+		return criu_refuse_state(dump->call, "%s", fault);
 	if (fault)
-		return criu_refuse_state(dump->call, "%s%s", fault,
-					 dump->exported ? "" : " (in a BO list)");
+		return criu_refuse_state(dump->call, "%s (in a BO list)", fault);
 	if (session)
 		ret = amdgpu_criu_object_id(session, object->gem, &object->id);
 	if (ret)

@@ -132,7 +132,7 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 	return ret;
 }
 
-/* Sets @targets, which amdgpu_criu_output_free() frees. */
+/* Sets @targets, which amdgpu_criu_dump() frees. */
 static int amdgpu_criu_targets_get(struct criu_dump *dump, const struct amdgpu_criu_state *args)
 {
 	const u32 num = args->num_records;
@@ -162,14 +162,6 @@ static int amdgpu_criu_targets_get(struct criu_dump *dump, const struct amdgpu_c
 	return ret;
 }
 
-void amdgpu_criu_output_free(struct criu_dump *dump)
-{
-	kvfree(dump->targets);
-	kvfree(dump->devices);
-	kvfree(dump->bos);
-	kvfree(dump->blob);
-}
-
 /* Runs a pass. The size pass sets the counts and @blob_size, which are 0 before. */
 static int amdgpu_criu_output_pass(struct criu_dump *dump)
 {
@@ -194,7 +186,7 @@ static int amdgpu_criu_output_pass(struct criu_dump *dump)
  * Events of KFD have a lock of their own, so the write pass may find more of them than the size
  * pass.
  */
-int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state)
+static int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
 	const struct amdgpu_criu_process_info *info = &dump->info;
 	bool fits;
@@ -223,32 +215,36 @@ int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *s
 	return ret;
 }
 
-int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_criu_state *state)
-{
-	if (copy_to_user(u64_to_user_ptr(state->blob), dump->blob, state->blob_size))
-		return -EFAULT;
-	return amdgpu_criu_table_put(state->devices, dump->info.num_devices, state->device_stride,
-				     dump->devices, sizeof(*dump->devices)) ?:
-	       amdgpu_criu_table_put(state->bos, dump->info.num_bos, state->bo_stride, dump->bos,
-				     sizeof(*dump->bos));
-}
-
-/* Runs CHECKPOINT: both passes under one hold of the lock, into kernel buffers, then the copies. */
+/*
+ * Runs CHECKPOINT, and EXPORTED of a checkpoint: both passes under one hold of the lock, into kernel
+ * buffers, then the copies.
+ */
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
 	const struct criu_call *call = dump->call;
 	int ret = amdgpu_criu_state_check(state) ?: amdgpu_criu_targets_get(dump, state);
 
-	dump->live = criu_session_kind(call->session) == CRIU_SESSION_LIVE;
+	/* Another call may have made the session of an EXPORTED live. */
+	dump->live = !dump->exported && criu_session_kind(call->session) == CRIU_SESSION_LIVE;
 	if (!ret && mutex_lock_interruptible(call->client->lock))
 		ret = -ERESTARTSYS;
 	if (!ret) {
-		ret = dump->live ? 0 : criu_session_held(call->session, call->client);
+		if (!dump->live && !dump->exported)
+			ret = criu_session_held(call->session, call->client);
 		ret = ret ?: dump->prepare(dump) ?: amdgpu_criu_output_write(dump, state);
 		mutex_unlock(call->client->lock);
 	}
-	ret = ret ?: amdgpu_criu_output_put(dump, state);
-	amdgpu_criu_output_free(dump);
+	if (!ret && copy_to_user(u64_to_user_ptr(state->blob), dump->blob, state->blob_size))
+		ret = -EFAULT;
+	ret = ret ?: amdgpu_criu_table_put(state->devices, dump->info.num_devices,
+					   state->device_stride, dump->devices,
+					   sizeof(*dump->devices)) ?:
+		     amdgpu_criu_table_put(state->bos, dump->info.num_bos, state->bo_stride,
+					   dump->bos, sizeof(*dump->bos));
+	kvfree(dump->targets);
+	kvfree(dump->devices);
+	kvfree(dump->bos);
+	kvfree(dump->blob);
 	return ret;
 }
 

@@ -110,10 +110,7 @@ struct criu_plan {
 /* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *info);
-int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state);
-int amdgpu_criu_output_put(const struct criu_dump *dump, const struct amdgpu_criu_state *state);
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state);
-void amdgpu_criu_output_free(struct criu_dump *dump);
 int amdgpu_criu_input_read(struct criu_plan *plan);
 void amdgpu_criu_input_free(const struct criu_plan *plan);
 int amdgpu_criu_bos_check(struct criu_plan *plan);

@@ -37,7 +37,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	INIT_LIST_HEAD(&dump.objects);
-	xa_init(&dump.by_gem);
+	xa_init_flags(&dump.by_gem, XA_FLAGS_ACCOUNT);
 	ret = amdgpu_criu_dump(&dump, state);
 	args->blob_size = state->blob_size;
 	amdgpu_criu_drop_objects(&dump);

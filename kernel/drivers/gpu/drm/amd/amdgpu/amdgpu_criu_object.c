@@ -207,7 +207,7 @@ static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 		return dmabuf;
 	}
 	copy->gem = object;
-	xa_init(&copy->copiers);
+	xa_init_flags(&copy->copiers, XA_FLAGS_ACCOUNT);
 	dmabuf->priv = copy;
 	dmabuf->ops = &amdgpu_criu_copy_ops;
 	return dmabuf;

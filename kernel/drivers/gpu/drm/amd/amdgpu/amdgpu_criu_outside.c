@@ -93,7 +93,7 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 	if (!driver)
 		return -ENODEV;
 	*args = (struct amdgpu_criu_outside) { .session_fd = args->session_fd };
-	xa_init(&sharing.objects);
+	xa_init_flags(&sharing.objects, XA_FLAGS_ACCOUNT);
 	ret = amdgpu_criu_visit_clients(&sharing, driver);
 	sharing.paused = false;
 	if (!ret)

@@ -102,7 +102,7 @@ static void amdgpu_criu_dump_init(struct criu_dump *dump, struct criu_call *call
 	dump->fpriv = dump->file->driver_priv;
 	dump->adev = drm_to_adev(dump->file->minor->dev);
 	INIT_LIST_HEAD(&dump->objects);
-	xa_init(&dump->by_gem);
+	xa_init_flags(&dump->by_gem, XA_FLAGS_ACCOUNT);
 }
 
 static void amdgpu_criu_dump_fini(struct criu_dump *dump)

@@ -73,7 +73,7 @@ static int amdgpu_criu_dump_mappings(struct criu_dump *dump)
 	struct rb_node *node;
 	int ret = 0;
 
-	xa_init(&of_kfd);
+	xa_init_flags(&of_kfd, XA_FLAGS_ACCOUNT);
 	if (fpriv->vm.process_info)
 		ret = amdgpu_criu_find_kfd_mappings(fpriv, fpriv->vm.process_info, &of_kfd);
 	if (!ret)

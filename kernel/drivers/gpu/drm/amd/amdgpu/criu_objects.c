@@ -54,7 +54,7 @@ int criu_objects_init(struct criu_session *session)
 
 	if (ret)
 		return ret;
-	xa_init(&session->by_object);
+	xa_init_flags(&session->by_object, XA_FLAGS_ACCOUNT);
 	mutex_init(&session->lock);
 	mutex_init(&session->export_lock);
 	init_waitqueue_head(&session->claim_wait);

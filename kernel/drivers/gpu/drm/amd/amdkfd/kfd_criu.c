@@ -309,7 +309,7 @@ int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 	/* Without objects of paused clients there is nothing to find. */
 	if (!sharing->paused && xa_empty(&sharing->objects))
 		return 0;
-	xa_init(&processes);
+	xa_init_flags(&processes, XA_FLAGS_ACCOUNT);
 	idx = srcu_read_lock(&kfd_processes_srcu);
 	hash_for_each_rcu(kfd_processes_table, bucket, p, kfd_processes) {
 		if (ret || !kref_get_unless_zero(&p->ref))

@@ -216,8 +216,8 @@ static int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_s
 }
 
 /*
- * Runs CHECKPOINT, and EXPORTED of a checkpoint: both passes under one hold of the lock, into kernel
- * buffers, then the copies.
+ * Runs CHECKPOINT, and EXPORTED of a checkpoint: both passes under one hold of the lock, into
+ * kernel buffers, then the copies.
  */
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {

@@ -66,7 +66,7 @@ static void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus
 
 /* Checks a record and gets the properties of its queue, as AMDKFD_IOC_CREATE_QUEUE does. */
 static int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
-			      struct queue_properties *properties)
+				     struct queue_properties *properties)
 {
 	struct kfd_ioctl_create_queue_args args = {
 		.ring_base_address = record->ring_base,
@@ -211,7 +211,7 @@ static u32 kfd_criu_saved_sdma_id(const struct queue *q)
  * its doorbell but not its number, which another process may use by now.
  */
 static int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_record *record,
-			  u32 *sdma_id)
+				 u32 *sdma_id)
 {
 	const struct kfd_criu_sdma sdma =
 		kfd_criu_sdma_of(node, record->type == KFD_IOC_QUEUE_TYPE_SDMA_XGMI);

@@ -21,7 +21,8 @@ bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
 	return !xa_empty(&fpriv->userq_mgr.userq_xa);
 }
 
-static const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device *adev, u32 ip_type)
+static const struct kfd_criu_mqd_layout *
+amdgpu_criu_userq_layout(struct amdgpu_device *adev, u32 ip_type)
 {
 	if (!IS_ENABLED(CONFIG_HSA_AMD) ||
 	    (ip_type != AMDGPU_HW_IP_COMPUTE && ip_type != AMDGPU_HW_IP_DMA))

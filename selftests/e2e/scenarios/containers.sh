@@ -151,7 +151,7 @@ scenario_container_moved_runc() { bundle_moves gpu_chain; }
 # crun sets the device rules after the restore. The GPU is that of the bundle's configuration.
 scenario_container_moved_crun() {
   local file=$RESTORE_FILES/$CONTAINER.conf
-  BUNDLE_RUNTIME=crun
+  BUNDLE_RUNTIME=crun ROOT_OPTIONS=', "readonly": true'
   mkdir -p $RESTORE_FILES
   echo 'timeout = 321' >"$file"
   bundle_moves gpu_chain
@@ -159,6 +159,37 @@ scenario_container_moved_crun() {
   grep -q "$file has options of this restore" "$DIR/criu-restore.log" || fail "the log does not name $file"
   has_option restore timeout=321
   has_option dump timeout=0
+}
+
+# also_named MINOR OTHER: the node of the minor is mounted in the container under the name of another one, too
+also_named() {
+  MORE_MOUNTS=", {\"destination\": \"/dev/dri/renderD$2\", \"type\": \"bind\", \"source\": \"/dev/dri/renderD$1\",
+    \"options\": [\"bind\", \"rw\"]}"
+}
+
+# In a user namespace no node can be made that can be opened. The nodes are mounts, which the images name: that of the
+# GPU has both names, before the move and after it.
+scenario_container_users_moved() {
+  local both="renderD$FIRST_MINOR renderD$SECOND_MINOR"
+  need_two_nodes
+  own_users
+  ROOT_OPTIONS=', "readonly": true'
+  also_named $FIRST_MINOR $SECOND_MINOR
+  start_bundle $FIRST_MINOR gpu_chain
+  sees_one_gpu $FIRST_MINOR "$both"
+  first_steps "$BEFORE_DUMP"
+  dump_container dump "$DIR/images"
+  also_named $SECOND_MINOR $FIRST_MINOR
+  write_bundle $SECOND_MINOR "$COMMAND"
+  restore_container restore "$DIR/images"
+  has_own_users
+  sees_one_gpu $SECOND_MINOR "$both"
+  has_open_only $SECOND_MINOR
+  opens_gpu_again $SECOND_MINOR
+  dump_container again "$DIR/again"
+  restore_container twice "$DIR/again"
+  has_open_only $SECOND_MINOR
+  ends_well "after the second restore"
 }
 
 # In the next boot the GPUs have exchanged their minors: the node in the container is that of the other GPU.

@@ -41,7 +41,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "contents_disk_hangs", "contents_damaged", "images_on_overlay"),
     "containers": (
         "container_runc", "container_paused", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
-        "container_podman", "container_moved_runc", "container_moved_crun", "container_privileges",
+        "container_podman", "container_moved_runc", "container_moved_crun", "container_users_moved",
+        "container_privileges",
         "container_pre_dump"),
     "parallel": (
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",

@@ -8,12 +8,24 @@
 
 GENERATED_TREE=8 # processes
 
-# A GPU has 16 SDMA queues.
+# sdma_queues: that a GPU has for programs, the least of all GPUs
+sdma_queues() {
+  local file key value engines each least=0
+  for file in /sys/class/kfd/kfd/topology/nodes/*/properties; do
+    engines=0 each=0
+    while read -r key value; do
+      case $key in num_sdma_engines) engines=$value ;; num_sdma_queues_per_engine) each=$value ;; esac
+    done <"$file"
+    ((engines * each == 0 || (least > 0 && least < engines * each))) || least=$((engines * each))
+  done
+  echo "$least"
+}
+
 start_mixes() { # start_mixes SEED: a tree, on all GPUs
   local seed options gpus members=()
   gpus=$(gpu_count)
   gpus=$((gpus < 2 ? gpus : 2))
-  options="--gpus $gpus --queues $((16 * gpus / GENERATED_TREE)) --timeout 60"
+  options="--gpus $gpus --queues $(($(sdma_queues) * gpus / GENERATED_TREE)) --timeout 60"
   for ((seed = $1; seed < $1 + GENERATED_TREE; seed++)); do
     members+=("gpu_mix --seed $seed $options")
   done

@@ -46,10 +46,17 @@ void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 
 	SAME(vi_mqd, v9_mqd, field) \
 	SAME(v10_compute_mqd, v9_mqd, field) \
 	SAME(v11_compute_mqd, v9_mqd, field)
+#define SAME_UNTIL_V10(field) \
+	SAME(vi_mqd, v9_mqd, field) \
+	SAME(v10_compute_mqd, v9_mqd, field)
 #define SAME_IN_ALL(field) \
 	SAME(vi_mqd, v9_mqd, field) \
 	SAME_SINCE_V9(field)
 #define SAME_SDMA(field) SAME(v10_sdma_mqd, v9_sdma_mqd, field)
+#define SAME_SDMA_BUT_V10(field) \
+	SAME(vi_sdma_mqd, v9_sdma_mqd, field) \
+	SAME(v11_sdma_mqd, v9_sdma_mqd, field) \
+	SAME(v12_sdma_mqd, v9_sdma_mqd, field)
 
 SAME_IN_ALL(header)
 SAME_IN_ALL(compute_dispatch_initiator)
@@ -127,6 +134,8 @@ SAME_UNTIL_V11(gds_cs_ctxsw_cnt3)
 SAME_UNTIL_V11(gds_save_base_addr_lo)
 SAME_UNTIL_V11(gds_save_mask_hi)
 SAME_UNTIL_V11(cp_hqd_gds_resource_state)
+SAME_UNTIL_V10(compute_tba_lo)
+SAME_UNTIL_V10(compute_tma_hi)
 SAME_SINCE_V11(compute_dispatch_pkt_addr_lo)
 SAME_SINCE_V11(compute_dispatch_scratch_base_hi)
 SAME_SINCE_V11(compute_req_ctrl)
@@ -151,25 +160,31 @@ SAME_SDMA(sdmax_rlcx_preempt)
 SAME_SDMA(sdmax_rlcx_minor_ptr_update)
 SAME_SDMA(sdmax_rlcx_midcmd_data0)
 SAME_SDMA(sdmax_rlcx_midcmd_cntl)
+SAME_SDMA_BUT_V10(sdma_engine_id)
+SAME_SDMA_BUT_V10(sdma_queue_id)
 
 const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind)
 {
-	static const struct kfd_criu_mqd_layout *const layouts[] = {
-		[MQD_CP_8] = &kfd_criu_layout_cp_v8,
-		[MQD_SDMA_8] = &kfd_criu_layout_sdma_v8,
-		[MQD_CP] = &kfd_criu_layout_cp_v9,
-		[MQD_CP_9_4_3] = &kfd_criu_layout_cp_v9_4_3,
-		[MQD_SDMA] = &kfd_criu_layout_sdma_v9,
-		[MQD_CP_10] = &kfd_criu_layout_cp_v10,
-		[MQD_SDMA_10] = &kfd_criu_layout_sdma_v10,
-		[MQD_CP_11] = &kfd_criu_layout_cp_v11,
-		[MQD_SDMA_11] = &kfd_criu_layout_sdma_v11,
-		[MQD_CP_12] = &kfd_criu_layout_cp_v12,
-		[MQD_SDMA_12] = &kfd_criu_layout_sdma_v12,
-		[MQD_CP_12_1] = &kfd_criu_layout_cp_v12_1,
+	static const struct {
+		u32 gc_version;
+		bool sdma;
+	} of[] = {
+		[MQD_CP_8] = { 0, false },
+		[MQD_SDMA_8] = { 0, true },
+		[MQD_CP] = { IP_VERSION(9, 0, 1), false },
+		[MQD_CP_9_4_3] = { IP_VERSION(9, 4, 3), false },
+		[MQD_SDMA] = { IP_VERSION(9, 0, 1), true },
+		[MQD_CP_10] = { IP_VERSION(10, 0, 0), false },
+		[MQD_SDMA_10] = { IP_VERSION(10, 0, 0), true },
+		[MQD_CP_11] = { IP_VERSION(11, 0, 0), false },
+		[MQD_SDMA_11] = { IP_VERSION(11, 0, 0), true },
+		[MQD_CP_12] = { IP_VERSION(12, 0, 0), false },
+		[MQD_SDMA_12] = { IP_VERSION(12, 0, 0), true },
+		[MQD_CP_12_1] = { IP_VERSION(12, 1, 0), false },
+		[MQD_SDMA_12_1] = { IP_VERSION(12, 1, 0), true },
 	};
 
-	return layouts[kind];
+	return kfd_criu_mqd_layout(of[kind].gc_version, of[kind].sdma);
 }
 
 void mqd_count_cus(u32 major, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus)

@@ -22,6 +22,7 @@ enum mqd_kind {
 	MQD_CP_12,
 	MQD_SDMA_12,
 	MQD_CP_12_1,
+	MQD_SDMA_12_1,
 };
 
 const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind);
@@ -46,18 +47,18 @@ void mqd_count_cus(u32 major, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8
 /* The driver's functions. */
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
-void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
-void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, u32 *mqd, u32 num);
+void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			       void *stacks, u32 num, u32 size);
-bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
+bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const u32 *mqd);
 bool kfd_criu_mqd_waves_fit(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			    const u32 *stack, u32 stack_size, const u8 *is, const u8 *was, u32 num);
-int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
-int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 num);
+int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 num,
 			      u32 ctl_stack_size, u32 ctx_size);
-int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 num,
 			    bool aql);
-void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh, const void *saved,
+void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, u32 *to, const u32 *from,
 			u32 num);
 
 SHIM_C_END

@@ -399,7 +399,7 @@ constexpr Layout kLayouts[] = {
     {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 111, 0x66214a0d},
     {"Sdma12", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12", 128, 24, 0xe542859b},
     {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 102, 0xc4873ab9},
-    {"Sdma121", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12_1", 128, 24, 0xe542859b},
+    {"Sdma121", MQD_SDMA_12_1, "v12", "v12_sdma_mqd", "v12_1", 128, 24, 0xe542859b},
 };
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Mqd, ::testing::ValuesIn(kLayouts),
@@ -429,7 +429,7 @@ TEST(MqdLayout, IsThatOfTheGpu) {
   EXPECT_EQ(mqd_layout_of(0, 0, 0, false), mqd_layout(MQD_CP_8));
   EXPECT_EQ(mqd_layout_of(0, 0, 0, true), mqd_layout(MQD_SDMA_8));
   EXPECT_EQ(mqd_layout_of(12, 1, 0, false), mqd_layout(MQD_CP_12_1));
-  EXPECT_EQ(mqd_layout_of(12, 1, 0, true), mqd_layout(MQD_SDMA_12));
+  EXPECT_EQ(mqd_layout_of(12, 1, 0, true), mqd_layout(MQD_SDMA_12_1));
   EXPECT_EQ(mqd_layout_of(12, 2, 0, false), nullptr);
   EXPECT_EQ(mqd_layout_of(13, 0, 0, false), nullptr);
 }

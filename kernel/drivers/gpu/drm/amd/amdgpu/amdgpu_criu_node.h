@@ -139,12 +139,12 @@ u64 kfd_criu_features(void);
 struct kfd_criu_mqd_layout;
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
-void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
-int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
-int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, u32 *mqd, u32 num);
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 num);
+int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size);
-void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
-			const void *saved, u32 num);
+void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, u32 *to, const u32 *from,
+			u32 num);
 
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);

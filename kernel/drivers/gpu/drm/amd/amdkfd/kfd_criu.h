@@ -56,7 +56,7 @@ struct kfd_criu_plan_page {
 /* A queue to restore */
 struct kfd_criu_plan_queue {
 	struct kfd_criu_queue_record record;
-	const u8 *mqd; /* MQDs, the first part of the tail */
+	const void *mqd; /* MQDs, the first part of the tail */
 	const u8 *stack; /* control stacks, the second part of the tail */
 	struct kfd_criu_plan_device *device; /* GPU of the queue */
 };
@@ -89,14 +89,14 @@ extern const struct criu_client_ops kfd_criu_process_ops;
 
 bool kfd_criu_mqd_tested(struct kfd_node *node);
 void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);
-void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			       void *stacks, u32 num, u32 size);
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
-bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
+bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const u32 *mqd);
 bool kfd_criu_mqd_has_waves(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 size);
 bool kfd_criu_mqd_waves_fit(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			    const u32 *stack, u32 size, const u8 *is, const u8 *was, u32 num);
-int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 num,
 			    bool aql);
 
 /* Handles an ioctl of /dev/kfd: that of checkpoint/restore, or another once it may begin. */

@@ -44,7 +44,7 @@ struct kfd_criu_mqd_part {
 };
 
 struct kfd_criu_mqd_layout {
-	struct kfd_criu_mqd_part parts[5];
+	struct kfd_criu_mqd_part parts[6];
 	u64 cu_masks; /* words with the CUs of shader engines */
 	u32 words; /* of the MQD */
 	u16 stack_offset; /* word with the fill level of the control stack; 0: no control stack */
@@ -112,25 +112,23 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_until_v11[] = {
 	OWNED(v9_mqd, gds_save_base_addr_lo, gds_save_mask_hi),
 };
 
+/* Until GFX10 */
+static const struct kfd_criu_mqd_span kfd_criu_cp_until_v10[] = {
+	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
+};
+
 static const struct kfd_criu_mqd_span kfd_criu_cp_v8[] = {
 	OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control),
-	OWNED(vi_mqd, compute_tba_lo, compute_tma_hi),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9[] = {
-	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
 	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
 };
 
 /* Graphics cores with partitions */
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9_4_3[] = {
-	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
 	OWNED(v9_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
 	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
-};
-
-static const struct kfd_criu_mqd_span kfd_criu_cp_v10[] = {
-	OWNED(v10_compute_mqd, compute_tba_lo, compute_tma_hi),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_since_v11[] = {
@@ -168,7 +166,6 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v8[] = {
 	OWNED(vi_sdma_mqd, sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
 	SDMA_IB(vi_sdma_mqd),
 	OWNED(vi_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_ape1_cntl),
-	OWNED(vi_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma[] = {
@@ -180,7 +177,8 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma[] = {
 	OWNED(v9_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_minor_ptr_update),
 };
 
-static const struct kfd_criu_mqd_span kfd_criu_sdma_v9[] = {
+/* In all generations but GFX10 */
+static const struct kfd_criu_mqd_span kfd_criu_sdma_ids[] = {
 	OWNED(v9_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
@@ -196,7 +194,6 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v11[] = {
 	OWNED(v11_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_sched_cntl),
 	OWNED(v11_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_rb_preempt),
 	OWNED(v11_sdma_mqd, sdmax_rlcx_f32_dbg0, sdmax_rlcx_f32_dbg1),
-	OWNED(v11_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
@@ -207,12 +204,11 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
 	OWNED(v12_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_sched_cntl),
 	OWNED(v12_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_mcu_dbg1),
 	OWNED(v12_sdma_mqd, sdmax_rlcx_wait_unsatisfied_thd, sdmax_rlcx_mqd_control),
-	OWNED(v12_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
 #define PART(part) { .spans = kfd_criu_##part, .num = ARRAY_SIZE(kfd_criu_##part) }
 
-#define LAYOUT_CP(type, _xcc, _cu_masks, _stack, ...) { \
+#define CP(type, _xcc, _cu_masks, _stack, ...) { \
 	.parts = { PART(cp), __VA_ARGS__ }, \
 	.words = sizeof(struct type) / sizeof(u32), \
 	.stack_offset = WORD(type, cp_hqd_cntl_stack_offset), \
@@ -228,54 +224,42 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
 /* These four words are at the same place until GFX12. */
 #define CUS_0_3 (CUS(v9_mqd, se0, se1) | CUS(v9_mqd, se2, se3))
 
-#define LAYOUT_SDMA(type, ...) \
-	{ .parts = { __VA_ARGS__ }, .words = sizeof(struct type) / sizeof(u32) }
-
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v8 =
-	LAYOUT_CP(vi_mqd, 0, CUS_0_3, false, PART(cp_until_v12), PART(cp_until_v11), PART(cp_v8));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9 =
-	LAYOUT_CP(v9_mqd, 0, CUS_0_3 | CUS(v9_mqd, se4, se7), true,
-		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_v9));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9_4_3 =
-	LAYOUT_CP(v9_mqd, WORD(v9_mqd, compute_current_logic_xcc_id), CUS_0_3, true,
-		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_v9_4_3));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v10 =
-	LAYOUT_CP(v10_compute_mqd, 0, CUS_0_3, false,
-		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_v10));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v11 =
-	LAYOUT_CP(v11_compute_mqd, 0, CUS_0_3 | CUS(v11_compute_mqd, se4, se7), false,
-		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_since_v11));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v12 =
-	LAYOUT_CP(v12_compute_mqd, 0, CUS_0_3 | CUS(v12_compute_mqd, se4, se7), false,
-		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_since_v11), PART(cp_v12));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v12_1 =
-	LAYOUT_CP(v12_1_compute_mqd, WORD(v12_1_compute_mqd, compute_current_logical_xcc_id),
-		  CUS(v12_1_compute_mqd, se0, se8), false, PART(cp_since_v9), PART(cp_v12_1));
-
-static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v8 =
-	LAYOUT_SDMA(vi_sdma_mqd, PART(sdma_v8));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 =
-	LAYOUT_SDMA(v9_sdma_mqd, PART(sdma), PART(sdma_v9));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v10 =
-	LAYOUT_SDMA(v10_sdma_mqd, PART(sdma), PART(sdma_v10));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v11 =
-	LAYOUT_SDMA(v11_sdma_mqd, PART(sdma_v11));
-static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v12 =
-	LAYOUT_SDMA(v12_sdma_mqd, PART(sdma_v12));
+#define SDMA(type, ...) { .parts = { __VA_ARGS__ }, .words = sizeof(struct type) / sizeof(u32) }
 
 /* Graphics IP versions, newest first. Before GFX9 the version is 0. */
 static const struct kfd_criu_generation {
 	u32 first; /* up to the first version of the entry before */
-	const struct kfd_criu_mqd_layout *cp, *sdma; /* NULL: not supported */
+	struct kfd_criu_mqd_layout cp, sdma; /* without words: not supported */
 } kfd_criu_generations[] = {
-	{ IP_VERSION(12, 2, 0), NULL, NULL },
-	{ IP_VERSION(12, 1, 0), &kfd_criu_layout_cp_v12_1, &kfd_criu_layout_sdma_v12 },
-	{ IP_VERSION(12, 0, 0), &kfd_criu_layout_cp_v12, &kfd_criu_layout_sdma_v12 },
-	{ IP_VERSION(11, 0, 0), &kfd_criu_layout_cp_v11, &kfd_criu_layout_sdma_v11 },
-	{ IP_VERSION(10, 0, 0), &kfd_criu_layout_cp_v10, &kfd_criu_layout_sdma_v10 },
-	{ IP_VERSION(9, 4, 3), &kfd_criu_layout_cp_v9_4_3, &kfd_criu_layout_sdma_v9 },
-	{ IP_VERSION(9, 0, 1), &kfd_criu_layout_cp_v9, &kfd_criu_layout_sdma_v9 },
-	{ 0, &kfd_criu_layout_cp_v8, &kfd_criu_layout_sdma_v8 },
+	{ .first = IP_VERSION(12, 2, 0) },
+	{ IP_VERSION(12, 1, 0),
+	  CP(v12_1_compute_mqd, WORD(v12_1_compute_mqd, compute_current_logical_xcc_id),
+	     CUS(v12_1_compute_mqd, se0, se8), false, PART(cp_since_v9), PART(cp_v12_1)),
+	  SDMA(v12_sdma_mqd, PART(sdma_v12), PART(sdma_ids)) },
+	{ IP_VERSION(12, 0, 0),
+	  CP(v12_compute_mqd, 0, CUS_0_3 | CUS(v12_compute_mqd, se4, se7), false,
+	     PART(cp_since_v9), PART(cp_until_v12), PART(cp_since_v11), PART(cp_v12)),
+	  SDMA(v12_sdma_mqd, PART(sdma_v12), PART(sdma_ids)) },
+	{ IP_VERSION(11, 0, 0),
+	  CP(v11_compute_mqd, 0, CUS_0_3 | CUS(v11_compute_mqd, se4, se7), false,
+	     PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_since_v11)),
+	  SDMA(v11_sdma_mqd, PART(sdma_v11), PART(sdma_ids)) },
+	{ IP_VERSION(10, 0, 0),
+	  CP(v10_compute_mqd, 0, CUS_0_3, false, PART(cp_since_v9), PART(cp_until_v12),
+	     PART(cp_until_v11), PART(cp_until_v10)),
+	  SDMA(v10_sdma_mqd, PART(sdma), PART(sdma_v10)) },
+	{ IP_VERSION(9, 4, 3),
+	  CP(v9_mqd, WORD(v9_mqd, compute_current_logic_xcc_id), CUS_0_3, true, PART(cp_since_v9),
+	     PART(cp_until_v12), PART(cp_until_v11), PART(cp_until_v10), PART(cp_v9_4_3)),
+	  SDMA(v9_sdma_mqd, PART(sdma), PART(sdma_ids)) },
+	{ IP_VERSION(9, 0, 1),
+	  CP(v9_mqd, 0, CUS_0_3 | CUS(v9_mqd, se4, se7), true, PART(cp_since_v9),
+	     PART(cp_until_v12), PART(cp_until_v11), PART(cp_until_v10), PART(cp_v9)),
+	  SDMA(v9_sdma_mqd, PART(sdma), PART(sdma_ids)) },
+	{ 0,
+	  CP(vi_mqd, 0, CUS_0_3, false, PART(cp_until_v12), PART(cp_until_v11),
+	     PART(cp_until_v10), PART(cp_v8)),
+	  SDMA(vi_sdma_mqd, PART(sdma_v8), PART(sdma_ids)) },
 };
 
 /* Returns true if tests run queues of exactly this version. */
@@ -294,10 +278,12 @@ bool kfd_criu_mqd_tested(struct kfd_node *node)
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma)
 {
 	const struct kfd_criu_generation *generation = kfd_criu_generations;
+	const struct kfd_criu_mqd_layout *layout;
 
 	while (gc_version < generation->first)
 		generation++;
-	return sdma ? generation->sdma : generation->cp;
+	layout = sdma ? &generation->sdma : &generation->cp;
+	return layout->words ? layout : NULL;
 }
 
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
@@ -327,10 +313,8 @@ static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 	return ~0u;
 }
 
-void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num)
+void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, u32 *mqd, u32 num)
 {
-	u32 *mqd = mqds;
-
 	for (u32 i = 0; i < num * layout->words; i++)
 		mqd[i] &= kfd_criu_mqd_mask(layout, i % layout->words);
 }
@@ -340,20 +324,16 @@ void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u3
  * cp_hqd_cntl_stack_offset. See get_wave_state() of kfd_mqd_manager_v9.c. Memory below that offset
  * has undefined contents.
  */
-void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			       void *stacks, u32 num, u32 size)
 {
-	const u32 *mqd = mqds;
-
 	for (u32 i = 0; i < num; i++, mqd += layout->words, stacks += size)
 		memset(stacks, 0, min(mqd[layout->stack_offset], size));
 }
 
 /* Checks that saved MQDs contain no owned bits */
-int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num)
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 num)
 {
-	const u32 *mqd = mqds;
-
 	for (u32 i = 0; i < num * layout->words; i++)
 		if (mqd[i] & ~kfd_criu_mqd_mask(layout, i % layout->words))
 			return -EOPNOTSUPP;
@@ -361,11 +341,9 @@ int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqd
 }
 
 /* Checks that saved waves lie within their area */
-int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size)
 {
-	const u32 *mqd = mqds;
-
 	if (!layout->stack_offset)
 		return 0;
 	for (u32 i = 0; i < num; i++, mqd += layout->words)
@@ -376,10 +354,9 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 }
 
 /* XCCs share the work-groups of an AQL packet by unique logical ids. With PM4 packets all are 0. */
-int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 num,
 			    bool aql)
 {
-	const u32 *mqd = mqds;
 	u32 seen = 0;
 
 	if (!layout->logic_xcc)
@@ -394,12 +371,8 @@ int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void
 	return 0;
 }
 
-void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
-			const void *saved, u32 num)
+void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, u32 *to, const u32 *from, u32 num)
 {
-	const u32 *from = saved;
-	u32 *to = fresh;
-
 	for (u32 i = 0; i < num * layout->words; i++) {
 		u32 mask = kfd_criu_mqd_mask(layout, i % layout->words);
 
@@ -425,12 +398,10 @@ void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 
  * Checks whether a queue does not use all CUs. AMDKFD_IOC_SET_CU_MASK and packets of the process
  * set these words. Returns true if an enable mask differs from that of a new MQD.
  */
-bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd)
+bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const u32 *mqd)
 {
-	const u32 *words = mqd;
-
 	for (u32 word = 0; word < BITS_PER_TYPE(layout->cu_masks); word++)
-		if (layout->cu_masks & BIT_ULL(word) && words[word] != ~0u)
+		if (layout->cu_masks & BIT_ULL(word) && mqd[word] != ~0u)
 			return true;
 	return false;
 }

@@ -143,6 +143,7 @@ bundle_moves() {
   dump_container again "$DIR/again"
   restore_container twice "$DIR/again"
   has_open_only $SECOND_MINOR
+  ${AFTER_MOVES-}
   ends_well "after the second restore"
 }
 
@@ -159,6 +160,13 @@ scenario_container_moved_crun() {
   grep -q "$file has options of this restore" "$DIR/criu-restore.log" || fail "the log does not name $file"
   has_option restore timeout=321
   has_option dump timeout=0
+}
+
+# A user without capabilities, and a read-only root; /dev can be written.
+scenario_container_moved_readonly() {
+  AFTER_MOVES="is_poor moved"
+  poor_container
+  bundle_moves gpu_chain
 }
 
 # also_named MINOR OTHER: the node of the minor is mounted in the container under the name of another one, too
@@ -179,10 +187,16 @@ scenario_container_users_moved() {
   sees_one_gpu $FIRST_MINOR "$both"
   first_steps "$BEFORE_DUMP"
   dump_container dump "$DIR/images"
+  MORE_MOUNTS=
+  write_bundle $SECOND_MINOR "$COMMAND"
+  ! bundle_restore refused "$DIR/images" || fail "restored without the names of the images"
+  grep -o 'Error.*No mapping for .* mountpoint' "$DIR/criu-refused.log" || fail "refused for another reason"
+  bundle_runtime delete -f "$CONTAINER" 2>/dev/null
   also_named $SECOND_MINOR $FIRST_MINOR
   write_bundle $SECOND_MINOR "$COMMAND"
   restore_container restore "$DIR/images"
   has_own_users
+  ! in_bundle touch /file 2>/dev/null || fail "the root can be written"
   sees_one_gpu $SECOND_MINOR "$both"
   has_open_only $SECOND_MINOR
   opens_gpu_again $SECOND_MINOR

@@ -105,15 +105,19 @@ remove_pods() {
   rm -rf "$SCRATCH/containerd" "$SCRATCH/tmp" $CDI_SPECS
 }
 
-# container_json IMAGE GPU COMMAND: a container that CDI gives the GPU, or with DEVICE_LIST=yes, the list of devices
+# container_json IMAGE GPU COMMAND: a container that CDI gives the GPU, or with DEVICE_LIST=yes, the list of devices;
+# with POD_VOLUME=DIRECTORY, its root is read-only, and this is its /tmp
 container_json() {
-  python3 - "$@" "$PAYLOAD" "${DEVICE_LIST-}" "$FIRST_MINOR" <<'END'
+  python3 - "$@" "$PAYLOAD" "${DEVICE_LIST-}" "$FIRST_MINOR" "${POD_VOLUME-}" <<'END'
 import json, sys
-image, gpu, command, payload, listed, first = sys.argv[1:]
+image, gpu, command, payload, listed, first, volume = sys.argv[1:]
 config = {"metadata": {"name": "workload"}, "image": {"image": image}, "command": ["sh", "-c", command],
           "log_path": "workload.out", "linux": {"security_context": {
               "namespace_options": {"network": "NODE", "pid": "CONTAINER"}}},
           "mounts": [{"container_path": path, "host_path": path, "readonly": True} for path in ("/usr", payload)]}
+if volume:
+    config["linux"]["security_context"]["readonly_rootfs"] = True
+    config["mounts"].append({"container_path": "/tmp", "host_path": volume})
 nodes = ["/dev/kfd", f"/dev/dri/renderD{int(first) + int(gpu)}"]
 if listed:
     config["devices"] = [{"container_path": node, "host_path": node, "permissions": "rw"} for node in nodes]
@@ -128,7 +132,7 @@ pod_create() {
   POD=$(cri pod "$1" "$DIR") || fail "no pod $1: $(tail -n 2 "$DIR/cri.log")"
   POD_CONTAINER=$(cri create "$POD" "$(container_json "${@:2}")") ||
     fail "no container in pod $1: $(tail -n 2 "$DIR/cri.log")"
-  LOG=$POD_STATE/$POD_CONTAINER/rootfs/tmp/workload.log
+  LOG=${POD_VOLUME:-$POD_STATE/$POD_CONTAINER/rootfs/tmp}/workload.log
 }
 
 # pod_start NAME IMAGE GPU COMMAND: sets PID, too
@@ -189,8 +193,10 @@ pod_moves() {
   echo "checkpoint: $(stat -c %s "$DIR/archive.tar") bytes, the pod goes on"
   cri remove "$POD" || fail "the first pod stays"
   wait_gone "$PID" 20 || fail "the first workload is still there"
+  [ -z "${POD_VOLUME-}" ] || : >"$LOG" # it has later steps than the checkpoint
   [ $# = 0 ] || cri pull "$1" || fail "containerd does not pull the image of the checkpoint"
   pod_arrives_as second "${1:-$DIR/archive.tar}"
+  [ -z "${POD_VOLUME-}" ] || ! in_pod /usr/bin/touch /file 2>/dev/null || fail "the root can be written"
   pod_checkpoint "$DIR/again.tar" "second checkpoint"
   goes_on "$(last_step)" "after a second checkpoint"
   ends_well "in the second pod"
@@ -208,3 +214,9 @@ scenario_pod_crun() {
 
 # As an OCI image, whose only layer is the archive
 scenario_pod_image() { pod_moves $CHECKPOINT_IMAGE; }
+
+scenario_pod_readonly() {
+  POD_VOLUME=$DIR/volume
+  mkdir -p "$POD_VOLUME"
+  pod_moves
+}

@@ -80,8 +80,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # The campaign `killed` runs these.
     "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With the image that scripts/pods makes.
-    "pods": ("pod_cdi", "pod_devices", "pod_crun", "pod_image", "pod_helper", "container_privileges_least",
-             "container_privileges_shm"),
+    "pods": ("pod_cdi", "pod_devices", "pod_crun", "pod_image", "pod_readonly", "pod_helper",
+             "container_privileges_least", "container_privileges_shm", "container_moved_readonly"),
     # Likewise, in a pair of guests, on node 2.
     "pods-pair": ("pod_arrives",),
     # Likewise; the campaign `killed` runs it.

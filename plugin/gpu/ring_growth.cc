@@ -8,7 +8,7 @@ namespace amdgpu_criu::gpu {
 namespace {
 
 constexpr double kFaster = 1.1;  // than before
-constexpr double kSecondsLeft = 1;
+constexpr double kSecondsLeft = 2;
 
 }  // namespace
 
@@ -38,11 +38,10 @@ unsigned RingGrowth::end_turn(uint64_t left, Clock::time_point now) {
 }
 
 unsigned RingGrowth::choose(double rate, double seconds_left) {
-  const bool is_faster = slots_before_ == 0 || rate >= kFaster * rate_before_;
-  if (is_faster && slots_ < most_ && seconds_left >= kSecondsLeft)
-    return std::min(2 * slots_, most_);
+  const bool is_faster = rate >= kFaster * rate_before_;
   is_settled_ = slots_ >= most_ || !is_faster;
-  return rate < rate_before_ ? slots_before_ : slots_;
+  if (!is_faster) return slots_before_;
+  return seconds_left >= kSecondsLeft ? std::min(2 * slots_, most_) : slots_;
 }
 
 }  // namespace amdgpu_criu::gpu

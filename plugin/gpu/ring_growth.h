@@ -12,7 +12,7 @@ namespace amdgpu_criu::gpu {
 // More slots only help where a transfer takes long to complete, however fast others follow it, as
 // on a file system in a network. That shows only if it is tried: after two turns of the ring, of
 // which the second is measured, the ring has twice as many slots, and so on while that makes it a
-// tenth faster. The last ones are given up if they make it slower.
+// tenth faster. The last ones are given up if they do not: they would only take room in caches.
 class RingGrowth {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,7 +25,7 @@ class RingGrowth {
   void add(uint64_t bytes) { used_ += bytes; }
   // To be called when all slots have been used once more. Returns how many slots the next turn has:
   // if the engine cannot have more, as many as now. left: bytes to transfer; if they take less than
-  // a second, more slots are not worth their time.
+  // two seconds, more slots are not worth their time.
   unsigned end_turn(uint64_t left, Clock::time_point now = Clock::now());
 
  private:

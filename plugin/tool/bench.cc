@@ -10,6 +10,7 @@
 
 #include "host/host.h"
 #include "tool/commands.h"
+#include "tool/gpu_check.h"
 #include "tool/output.h"
 
 namespace amdgpu_criu::tool {
@@ -49,11 +50,6 @@ struct Measured {
   Series checksum, write, read;
   std::vector<OfGpu> gpus;
 };
-
-bool is_named(const topology::Gpu& gpu, size_t index, const std::string& name) {
-  return name == std::to_string(index) || name == formatted("{:#x}", gpu.gpu_id) ||
-         name == gpu.pci_address;
-}
 
 Result<std::vector<OfGpu>> choose(const host::Host& host, const std::vector<std::string>& names) {
   const auto all = TRY(host.gpus());

@@ -17,7 +17,8 @@ enum class Format { kText, kJson };
 int show(const std::string& directory, bool blobs, Format format);
 // Writes the images of a directory to a new one, which needs no earlier dump.
 int flatten(const std::string& directory, const std::string& to);
-int verify(const std::string& directory, Format format);
+// gpu: computes the hashes of contents, too; empty: none.
+int verify(const std::string& directory, const std::string& gpu, Format format);
 int requirements(const std::string& directory, Format format);
 int stack_id(Format format);
 // Prints a specification of the Container Device Interface. kind: "VENDOR/CLASS".

@@ -55,6 +55,12 @@ int main(int argc, char** argv) try {
   show->add_flag("--blob", blobs, "Also list the records of the kernel's state");
   CLI::App* verify =
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
+  std::string verifier;
+  verify
+      ->add_option(
+          "--gpu", verifier,
+          "Copy the contents to free memory of this GPU, too, and compare their hashes there")
+      ->type_name("GPU");
   std::string flattened;
   CLI::App* flatten = app.add_subcommand(
       "flatten",
@@ -123,7 +129,7 @@ int main(int argc, char** argv) try {
   if (*pre_dump) return amdgpu_criu::tool::pre_dump(saved);
   if (*check && pid > 0) return amdgpu_criu::tool::check_process(pid, format);
   if (*show) return amdgpu_criu::tool::show(directory, blobs, format);
-  if (*verify) return amdgpu_criu::tool::verify(directory, format);
+  if (*verify) return amdgpu_criu::tool::verify(directory, verifier, format);
   if (*flatten) return amdgpu_criu::tool::flatten(directory, flattened);
   if (*requirements) return amdgpu_criu::tool::requirements(directory, format);
   if (*stack_id) return amdgpu_criu::tool::stack_id(format);

@@ -240,6 +240,7 @@ TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   EXPECT_EQ(run("frobnicate").status, 2);
   EXPECT_EQ(run("show " + empty.path()).status, 2);
   EXPECT_EQ(run("verify /no/such/directory").status, 2);
+  EXPECT_EQ(run("verify --gpu 99 " + dir_.path()).status, 2);
   EXPECT_EQ(run("requirements " + empty.path()).status, 2);
   EXPECT_EQ(run("--help").status, 0);
 }

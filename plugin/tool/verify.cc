@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "foreign/images.h"
 #include "image/chunk_files.h"
 #include "tool/commands.h"
+#include "tool/gpu_check.h"
 #include "tool/images.h"
 #include "tool/output.h"
 
@@ -20,6 +22,7 @@ struct Verdict {
   size_t files = 0;
   uint64_t bytes = 0;
   bool checksums = true;
+  std::optional<uint64_t> gpu_bytes;  // compared by the GPU, if one was asked to
   std::vector<Finding> findings;
 };
 
@@ -49,8 +52,41 @@ uint64_t bytes_of(const image::Set& set) {
   return result;
 }
 
-Result<Verdict> verify_all(const image::Directory& directory) {
+bool is_damage(const Error& error) { return error.code() == EBADMSG || error.code() == EIO; }
+
+// What the GPU has compared was compared with its checksum on the way. If it finds damage, the CPU
+// reads all of the file, to name each object.
+Status verify_contents(const image::Directory& directory, const image::Set& set,
+                       const image::Set::ContentsFile& file, GpuCheck* gpu, Verdict& verdict,
+                       const std::function<void(uint64_t)>& done) {
+  const auto files = TRY(image::ChunkFiles::open(directory, file));
+  std::optional<Error> by_gpu;
+  if (gpu) {
+    auto compared = gpu->compare(files, file.contents, done);
+    if (compared.ok())
+      verdict.gpu_bytes = verdict.gpu_bytes.value_or(0) + *compared;
+    else if (is_damage(compared.error()))
+      by_gpu = compared.error();
+    else
+      return std::move(compared).error().within(gpu->name());
+  }
+  const size_t before = verdict.findings.size();
+  for (const auto& object : file.contents.objects) {
+    verdict.bytes += object.size;
+    if (gpu && !by_gpu && !object.hashes.empty()) continue;
+    const Status status = files.verify(object, done);
+    if (!status.ok())
+      verdict.findings.push_back(
+          {file.name, status.error().message() + victims_of(set, object.object_id)});
+  }
+  if (by_gpu && verdict.findings.size() == before)
+    verdict.findings.push_back({file.name, gpu->name() + ": " + by_gpu->message()});
+  return {};
+}
+
+Result<Verdict> verify_all(const image::Directory& directory, GpuCheck* gpu) {
   Verdict verdict;
+  if (gpu) verdict.gpu_bytes = 0;
   const auto names = TRY(image::list_files(directory.fd));
   verdict.files = names.size();
   for (const std::string& name : names)
@@ -64,16 +100,8 @@ Result<Verdict> verify_all(const image::Directory& directory) {
   }
   ProgressLine progress("verify", bytes_of(*set));
   auto done = [&](uint64_t bytes) { progress.add(bytes); };
-  for (const auto& file : set->contents()) {
-    const auto files = TRY(image::ChunkFiles::open(directory, file));
-    for (const auto& object : file.contents.objects) {
-      const Status status = files.verify(object, done);
-      if (!status.ok())
-        verdict.findings.push_back(
-            {file.name, status.error().message() + victims_of(*set, object.object_id)});
-      verdict.bytes += object.size;
-    }
-  }
+  for (const auto& file : set->contents())
+    TRY(verify_contents(directory, *set, file, gpu, verdict, done));
   return verdict;
 }
 
@@ -96,19 +124,42 @@ Json verdict_json(const Verdict& verdict) {
   Json findings = Json::array();
   for (const Finding& finding : verdict.findings)
     findings.push_back(Json{{"file", finding.file}, {"problem", finding.problem}});
-  return {{"ok", verdict.findings.empty()},
-          {"checksums", verdict.checksums},
-          {"files", static_cast<uint64_t>(verdict.files)},
-          {"contents_bytes", verdict.bytes},
-          {"findings", std::move(findings)}};
+  Json result{{"ok", verdict.findings.empty()},
+              {"checksums", verdict.checksums},
+              {"files", static_cast<uint64_t>(verdict.files)},
+              {"contents_bytes", verdict.bytes},
+              {"findings", std::move(findings)}};
+  if (verdict.gpu_bytes) result["gpu_bytes"] = *verdict.gpu_bytes;
+  return result;
+}
+
+void print_good(const Verdict& verdict) {
+  const auto bytes = static_cast<unsigned long long>(verdict.bytes);
+  if (!verdict.checksums)
+    return (void)printf(
+        "%zu files of CRIU's own amdgpu plugin, %llu bytes of contents: lengths and numbers fit "
+        "together; there are no checksums, and nothing shows whether the contents are right\n",
+        verdict.files, bytes);
+  printf("%zu files, %llu bytes of contents: every checksum is right\n", verdict.files, bytes);
+  if (!verdict.gpu_bytes) return;
+  printf("the GPU has computed the hashes of %llu bytes, which are right\n",
+         static_cast<unsigned long long>(*verdict.gpu_bytes));
+  if (*verdict.gpu_bytes < verdict.bytes)
+    printf("the others have no hashes: images of a dump with amdgpu.incremental=on have them\n");
 }
 
 }  // namespace
 
-int verify(const std::string& directory, Format format) {
+int verify(const std::string& directory, const std::string& gpu, Format format) {
   const auto images = Images::open(directory);
   if (!images.ok()) return complain(2, images.error().message());
-  auto verdict = verify_all(images->directory());
+  std::optional<GpuCheck> check;
+  if (!gpu.empty()) {
+    auto created = GpuCheck::create(gpu);
+    if (!created.ok()) return complain(2, created.error().message());
+    check.emplace(std::move(*created));
+  }
+  auto verdict = verify_all(images->directory(), check ? &*check : nullptr);
   if (verdict.ok() && verdict->files == 0) verdict = verify_foreign(images->fd());
   if (!verdict.ok()) return complain(2, verdict.error().message());
   if (verdict->files == 0) return complain(3, "no GPU images in " + directory);
@@ -116,14 +167,7 @@ int verify(const std::string& directory, Format format) {
     print_json(verdict_json(*verdict));
   } else {
     for (const Finding& finding : verdict->findings) printf("%s\n", finding.problem.c_str());
-    if (verdict->findings.empty() && !verdict->checksums)
-      printf(
-          "%zu files of CRIU's own amdgpu plugin, %llu bytes of contents: lengths and numbers fit "
-          "together; there are no checksums, and nothing shows whether the contents are right\n",
-          verdict->files, static_cast<unsigned long long>(verdict->bytes));
-    else if (verdict->findings.empty())
-      printf("%zu files, %llu bytes of contents: every checksum is right\n", verdict->files,
-             static_cast<unsigned long long>(verdict->bytes));
+    if (verdict->findings.empty()) print_good(*verdict);
   }
   return verdict->findings.empty() ? 0 : 1;
 }

@@ -34,7 +34,7 @@ help:
 	@echo '               build/bench  (OTHER_PLUGIN=FILE; SCALE=1: full sizes; ARGS=--here: on this'
 	@echo '               machine and its GPU)'
 	@echo 'make bench-host  measure on this machine how fast contents are saved, without a GPU'
-	@echo 'make bench-gpu  measure how many wave instructions per second the software GPU executes'
+	@echo 'make bench-gpu  wave instructions per second of the software GPU, and what a hashed byte costs'
 	@echo 'make series    the kernel patches as mails: outgoing/7.3-kfd, 7.3-render, 6.12-…'
 	@echo '               BUILD=1: build after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // How many wave instructions per second one core of this machine executes, for kernels of different
-// kinds. Exit status 4: the rate of integers or floats is below the goal, or was not measured.
+// kinds, and how many instructions a byte costs that the plugin's kernel hashes. Exit status 4: the
+// rate of integers or floats is below the goal, or was not measured.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -19,8 +20,9 @@ namespace {
 
 using amdgpu_criu::bench::Rates;
 
-constexpr uint64_t kCode = 0x200000, kKernarg = 0x5000, kData = 0x400000;
+constexpr uint64_t kCode = 0x200000, kKernarg = 0x5000, kData = 0x400000, kHashes = 0x800000;
 constexpr uint32_t kRounds = 200, kGroups = 16;
+constexpr uint32_t kHashGroup = 256, kHashChunks = 4, kChunkKib = 256;  // as the plugin's
 constexpr Space kSpace = {Hub::kGfx, 1};
 
 // The slowest of its repetitions, by kernel.
@@ -31,15 +33,15 @@ Rates& rates() {
 
 class Bench {
  public:
-  explicit Bench(shader::Isa isa) : object_(object_path("bench.co", isa)), cores_(isa) {
+  template <typename Arguments>
+  Bench(const std::string& path, shader::Isa isa, const Arguments& arguments)
+      : object_(path), cores_(isa) {
     memory_.bind_vmid(kSpace, 0x8000, 1, false);
     std::memcpy(at(kCode), object_.image().data(), object_.image().size());
-    const uint64_t data = kData;
-    std::memcpy(at(kKernarg), &data, sizeof(data));
-    std::memcpy(at(kKernarg + 8), &kRounds, sizeof(kRounds));
+    std::memcpy(at(kKernarg), &arguments, sizeof(arguments));
   }
 
-  shader::DispatchSpec spec(const char* kernel) {
+  shader::DispatchSpec spec(const char* kernel, uint32_t groups, uint32_t group_size) {
     const uint64_t object = kCode + object_.kernel(kernel);
     std::array<uint32_t, 16> words;
     std::memcpy(words.data(), at(object), sizeof(words));
@@ -52,14 +54,16 @@ class Bench {
     constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kWave32 = 1 << 10;
     out.lanes = words[14] & kWave32 ? 32 : 64;
     out.user_data[words[14] & kPrivateSegmentBuffer ? 4 : 0] = low32(kKernarg);
-    out.grid = {kGroups * 64, 1, 1};
-    out.group_size = {64, 1, 1};
+    out.grid = {groups * group_size, 1, 1};
+    out.group_size = {group_size, 1, 1};
     out.lds_bytes = words[0];
     return out;
   }
 
-  bool run(const char* kernel) {
-    auto dispatch = shader::Dispatch::create(cores_, memory_, kSpace, spec(kernel));
+  bool run(const char* kernel, uint32_t groups = kGroups, uint32_t group_size = 64) {
+    if (object_.kernel(kernel) == 0) return false;
+    auto dispatch =
+        shader::Dispatch::create(cores_, memory_, kSpace, spec(kernel, groups, group_size));
     if (!dispatch.ok()) return false;
     auto state = shader::Dispatch::State::kRunning;
     while (state == shader::Dispatch::State::kRunning) state = (*dispatch)->run(1 << 15);
@@ -86,8 +90,32 @@ std::string hottest(const shader::Cores& cores) {
   return text;
 }
 
+// As kernels/blake3.cl has them.
+struct HashArguments {
+  uint64_t memory = kData, hashes = kHashes;
+  uint32_t memory_kib = kHashChunks * kChunkKib, chunk_kib = kChunkKib;
+};
+
+// An instruction of a wave is one of each of its lanes.
+void count_hash(benchmark::State& state, shader::Isa isa) {
+  Bench bench(HASH_KERNELS "/" + name_of(isa) + ".co", isa, HashArguments());
+  for (auto round : state)
+    if (!bench.run("hash_chunks", kHashChunks, kHashGroup))
+      return state.SkipWithError("the kernel does not end");
+  const double lanes = bench.spec("hash_chunks", 1, kHashGroup).lanes;
+  state.counters["instructions_per_byte"] =
+      static_cast<double>(bench.cores().executed()) * lanes /
+      (static_cast<double>(state.iterations()) * kHashChunks * kChunkKib * 1024);
+  state.SetLabel(hottest(bench.cores()));
+}
+
+struct Arguments {
+  uint64_t data = kData;
+  uint32_t rounds = kRounds;
+};
+
 void run_kernel(benchmark::State& state, const char* kernel, shader::Isa isa) {
-  Bench bench(isa);
+  Bench bench(object_path("bench.co", isa), isa, Arguments());
   for (auto round : state) {
     if (!bench.run(kernel)) return state.SkipWithError("the kernel does not end");
   }
@@ -126,6 +154,9 @@ int main(int argc, char** argv) {
     benchmark::RegisterBenchmark(name, gpu::test::run_kernel, kernel, Isa::kGfx1100)
         ->Unit(benchmark::kMillisecond);
   }
+  for (const Isa isa : {Isa::kGfx90a, Isa::kGfx942, Isa::kGfx1100})
+    benchmark::RegisterBenchmark("hash_" + gpu::test::name_of(isa), gpu::test::count_hash, isa)
+        ->Unit(benchmark::kMillisecond);
   gpu::test::Reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   using amdgpu_criu::bench::Cases;

@@ -545,11 +545,12 @@ TEST_F(Hooks, TheLogHasVersionAndOptions) {
   setenv("KFD_CAPABILITY_CHECK", "0", 1);
   ASSERT_EQ(start(kStageDump), 0);
   unsetenv("KFD_CAPABILITY_CHECK");
-  EXPECT_THAT(log(), testing::ContainsRegex(
-                         "amdgpu_criu_plugin [0-9.]+, options: ignore=capability staging-slots=auto "
-                         "staging-kib=8 chunk-kib=256 compress=none incremental=off "
-                         "gpu-hashes=on io=io_uring direct-io=on cut-sharing=off parallel=on "
-                         "replicas=off timeout=0"));
+  EXPECT_THAT(log(),
+              testing::ContainsRegex(
+                  "amdgpu_criu_plugin [0-9.]+, options: ignore=capability staging-slots=auto "
+                  "staging-kib=8 chunk-kib=256 compress=none incremental=off "
+                  "gpu-hashes=on io=io_uring direct-io=on cut-sharing=off parallel=on "
+                  "replicas=off timeout=0"));
   end(kStageDump, -1);
 }
 

@@ -12,6 +12,8 @@ RESTORE_CAPS='dac_override mknod net_admin setgid setpcap setuid sys_admin sys_c
 RESTORE_MOUNTS="$DUMP_MOUNTS /sys/fs/cgroup"
 DUMP_MORE='sys_chroot'
 RESTORE_MORE='chown'
+# What a helper that restores may call besides what containerd's profile allows with these capabilities
+HELPER_CALLS='pivot_root'
 
 # System calls that the profile of the poor container denies: those for mounts, namespaces, modules, clocks, keys,
 # devices, other processes, and new sockets and rings.
@@ -196,20 +198,22 @@ scenario_images_on_overlay() {
 }
 
 # helper_json CAPABILITY...: a container that sees all processes and both GPUs, with these capabilities, a read-only
-# root and the runtime's default seccomp profile
+# root and the seccomp profile HELPER_PROFILE or, without it, the runtime's default
 helper_json() {
-  python3 - "$POD_IMAGE" "$DIR" "$PAYLOAD" "$POD_STATE" $POD_RUNTIME_STATE "$@" <<'END'
+  python3 - "$POD_IMAGE" "$DIR" "$PAYLOAD" "$POD_STATE" $POD_RUNTIME_STATE "${HELPER_PROFILE-}" "$@" <<'END'
 import json, sys
-image, directory, payload, bundles, states, *capabilities = sys.argv[1:]
-paths = {path: True for path in ("/usr", "/etc/criu", payload, bundles)}
-paths |= {path: False for path in ("/tmp", "/sys/fs/cgroup", states, directory)}
+image, directory, payload, bundles, states, profile, *capabilities = sys.argv[1:]
+paths = {path: True for path in ("/usr", "/etc/alternatives", "/etc/criu", payload, bundles)}
+paths |= {path: False for path in ("/tmp", "/sys/fs/cgroup", "/run/bundles", states, directory)}
 print(json.dumps({
-    "metadata": {"name": "helper"}, "image": {"image": image}, "command": ["sleep", "1000000"],
+    "metadata": {"name": profile.replace("/", "-") or "helper"},
+    "image": {"image": image}, "command": ["sleep", "1000000"],
     "mounts": [{"container_path": path, "host_path": path, "readonly": readonly} for path, readonly in paths.items()],
     "CDI_devices": [{"name": f"amd.com/gpu={gpu}"} for gpu in (0, 1)],
     "linux": {"security_context": {
         "namespace_options": {"network": "NODE", "pid": "NODE"}, "readonly_rootfs": True, "no_new_privs": True,
-        "seccomp": {"profile_type": "RuntimeDefault"},
+        "seccomp": {"profile_type": "Localhost", "localhost_ref": profile} if profile else
+                   {"profile_type": "RuntimeDefault"},
         "capabilities": {"add_capabilities": [name.upper() for name in capabilities],
                          "drop_capabilities": ["ALL"]}}}}))
 END
@@ -237,4 +241,51 @@ scenario_pod_helper() {
   goes_on "$(last_step)" "after the checkpoint"
   "$TOOL" verify "$DIR/images" || fail "the images are not complete"
   ends_well "after the checkpoint"
+}
+
+# allow_more CALL...: containerd's profile for the capabilities of a restore, which allows these calls, too
+allow_more() {
+  local helper
+  # shellcheck disable=SC2086
+  helper=$(cri create "$POD" "$(helper_json $RESTORE_CAPS)") || fail "no helper: $(tail -n 2 "$DIR/cri.log")"
+  ctr --namespace k8s.io containers info "$helper" | python3 -c 'import json, sys
+profile = json.load(sys.stdin)["Spec"]["linux"]["seccomp"]
+profile["syscalls"].append({"names": sys.argv[1:], "action": "SCMP_ACT_ALLOW"})
+print(json.dumps(profile))' "$@" >"$DIR/profile.json" || fail "containerd shows no profile"
+  HELPER_PROFILE=$DIR/profile.json
+}
+
+# Likewise with those of a restore, into a container that has the other GPU. The cgroups of the images are not those
+# that the helper sees; runc puts the tasks into that of the container.
+scenario_pod_helper_restores() {
+  local status BUNDLE
+  need_two_nodes
+  need_pods
+  poor_container
+  start_bundle $FIRST_MINOR gpu_chain
+  first_steps "$BEFORE_DUMP"
+  dump_container dump "$DIR/images"
+  write_bundle $SECOND_MINOR "$COMMAND"
+  POD=$(cri pod helper "$DIR" NODE) || fail "no pod for the helper"
+  allow_more $HELPER_CALLS
+  # shellcheck disable=SC2086
+  POD_CONTAINER=$(cri create "$POD" "$(helper_json $RESTORE_CAPS)") || fail "no helper: $(tail -n 2 "$DIR/cri.log")"
+  cri start "$POD_CONTAINER" || fail "the helper does not start: $(tail -n 2 "$DIR/cri.log")"
+  in_pod /usr/bin/grep -E '^(Cap(Prm|Bnd)|NoNewPrivs|Seccomp):' /proc/self/status
+  rm -rf "$DIR/work" && mkdir "$DIR/work"
+  in_pod /usr/bin/env PATH="$DIR/bin:/usr/sbin:/usr/bin" sh -c "runc --root /run/bundles restore -d \
+    --manage-cgroups-mode ignore --bundle $BUNDLE --image-path $DIR/images --work-path $DIR/work $CONTAINER \
+    </dev/null >$DIR/engine.log 2>&1"
+  status=$?
+  cp "$DIR/work/restore.log" "$DIR/criu-restore.log"
+  [ $status = 0 ] || fail "the helper restores nothing: $(first_error restore)"
+  bundle_pid
+  goes_on "$STEP_BEFORE" "restored by the helper"
+  all_memory_is_right "restored by the helper"
+  is_poor "restored by the helper"
+  has_open_only $SECOND_MINOR
+  opens_gpu_again $SECOND_MINOR
+  cri remove "$POD" || fail "the helper stays"
+  POD=
+  ends_well "without the helper"
 }

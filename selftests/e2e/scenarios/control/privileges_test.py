@@ -27,6 +27,12 @@ class PrivilegesTest(unittest.TestCase):
         self.assertEqual(documented("checkpoint"), tested("dump"))
         self.assertEqual(documented("restore"), tested("restore"))
 
+    def test_the_manual_page_lists_the_calls_of_pod_helper_restores(self) -> None:
+        calls = re.search(r"^HELPER_CALLS='(.*)'$", (SCENARIOS / "privileges.sh").read_text(), re.M)
+        listed = re.search(r"seccomp profile that also allows\n((?:\.BR \w+ .*\n)+)", MANUAL.read_text())
+        assert calls and listed
+        self.assertEqual(re.findall(r"^\.BR (\w+)", listed[1], re.M), calls[1].split())
+
 
 if __name__ == "__main__":
     unittest.main()

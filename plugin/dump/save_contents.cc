@@ -229,21 +229,9 @@ class Saver {
     const unsigned copied = before(1), prepared = before(slots_.size() >= 4 ? 2 : 1);
     if (copied != current_ && slots_[copied].state == State::kCopying) TRY(start_prepare(copied));
     if (slots_[prepared].state == State::kPreparing) TRY(write(prepared));
-    return go_on();
-  }
-
-  // To the next slot. After the last one, slots are added, or removed once all are empty.
-  Status go_on() {
     if (!windows_) growth_.add(slots_[current_].used);
-    if (++current_ < slots_.size()) return {};
-    current_ = 0;
-    const unsigned wanted = growth_.end_turn(progress_.total() - progress_.done());
-    if (wanted < slots_.size())
-      for (unsigned i = 0; i < slots_.size(); i++) TRY(empty(i));
-    else if (wanted > slots_.size())
-      current_ = static_cast<unsigned>(slots_.size());
-    slots_.resize(wanted);
-    return {};
+    return growth_.go_on(slots_, current_, progress_.total() - progress_.done(),
+                         [this](unsigned index) { return empty(index); });
   }
 
   Status empty(unsigned index) {

@@ -28,6 +28,22 @@ class RingGrowth {
   // two seconds, more slots are not worth their time.
   unsigned end_turn(uint64_t left, Clock::time_point now = Clock::now());
 
+  // From slot `current` to the next one, so that all are used in turn. After the last one, slots
+  // are added, or removed once `empty(index)` has emptied all of them, the oldest first. Slots must
+  // stay where they are when some are added.
+  template <typename Slots, typename Empty>
+  Status go_on(Slots& slots, unsigned& current, uint64_t left, const Empty& empty) {
+    if (++current < slots.size()) return {};
+    current = 0;
+    const unsigned wanted = end_turn(left);
+    if (wanted < slots.size())
+      for (unsigned i = 0; i < slots.size(); i++) TRY(empty(i));
+    else if (wanted > slots.size())
+      current = static_cast<unsigned>(slots.size());
+    slots.resize(wanted);
+    return {};
+  }
+
  private:
   unsigned choose(double rate, double seconds_left);
 

@@ -205,21 +205,9 @@ class Filler {
     const unsigned ahead = slots_.size() > 2 ? slots_.size() - 2 : 1;
     const unsigned before = (current_ + slots_.size() - ahead) % slots_.size();
     if (before != current_ && is_under_way(before)) TRY(copy(before));
-    return go_on();
-  }
-
-  // To the next slot. After the last one, slots are added, or removed once all are empty.
-  Status go_on() {
     growth_.add(slots_[current_].used);
-    if (++current_ < slots_.size()) return {};
-    current_ = 0;
-    const unsigned wanted = growth_.end_turn(progress_.total() - progress_.done());
-    if (wanted < slots_.size())
-      for (unsigned i = 0; i < slots_.size(); i++) TRY(empty(i));
-    else if (wanted > slots_.size())
-      current_ = static_cast<unsigned>(slots_.size());
-    slots_.resize(wanted);
-    return {};
+    return growth_.go_on(slots_, current_, progress_.total() - progress_.done(),
+                         [this](unsigned index) { return empty(index); });
   }
 
   bool is_under_way(unsigned index) const {

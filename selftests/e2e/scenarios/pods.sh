@@ -41,6 +41,22 @@ END
   chmod +x "$DIR/runtime"
 }
 
+# keep_restore_log: of the following restores; containerd deletes it with the container
+keep_restore_log() {
+  rm "$DIR/runtime"
+  cat >"$DIR/runtime" <<END
+#!/bin/bash
+"$(command -v "$BUNDLE_RUNTIME")" "\$@"
+status=\$?
+for word; do
+  [ "\$before" != --work-path ] || cp "\$word/restore.log" "$DIR/criu-restore.log"
+  before=\$word
+done
+exit \$status
+END
+  chmod +x "$DIR/runtime"
+}
+
 write_containerd_config() {
   cat <<END
 version = 3
@@ -52,11 +68,31 @@ sandbox = "$POD_IMAGE"
 config_path = "$DIR/registries"
 [plugins.'io.containerd.cri.v1.runtime']
 cdi_spec_dirs = ["$CDI_SPECS"]
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ["$DIR/cni"]
+conf_dir = "$DIR/cni"
+use_internal_loopback = true
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
 BinaryName = "$DIR/runtime"
 END
+}
+
+# A network for the pods that have one of their own: it has only the loopback device.
+write_cni() {
+  mkdir -p "$DIR/cni"
+  printf '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "none"}]}\n' >"$DIR/cni/pods.conflist"
+  cat >"$DIR/cni/none" <<'END'
+#!/bin/sh
+cat >/dev/null
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}' ;;
+ADD) echo '{"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "'"$CNI_NETNS"'"}],
+  "ips": [{"address": "192.0.2.1/32", "interface": 0}]}' ;;
+esac
+END
+  chmod +x "$DIR/cni/none"
 }
 
 write_cdi() {
@@ -78,6 +114,7 @@ need_pods() {
   "$PAYLOAD/e2e/registry" "$DIR/empty" "$DIR/archive.tar" /usr/bin/busybox sleep 1000000 >"$DIR/registry.log" 2>&1 &
   PIDS+=($!)
   write_runtime
+  write_cni
   write_containerd_config >"$DIR/containerd.toml"
   mkdir -p "$SCRATCH/tmp" "$DIR/registries/localhost:5000"
   printf '[host."http://localhost:5000"]\n' >"$DIR/registries/localhost:5000/hosts.toml"
@@ -112,8 +149,7 @@ container_json() {
 import json, sys
 image, gpu, command, payload, listed, first, volume = sys.argv[1:]
 config = {"metadata": {"name": "workload"}, "image": {"image": image}, "command": ["sh", "-c", command],
-          "log_path": "workload.out", "linux": {"security_context": {
-              "namespace_options": {"network": "NODE", "pid": "CONTAINER"}}},
+          "log_path": "workload.out", "linux": {"security_context": {}},
           "mounts": [{"container_path": path, "host_path": path, "readonly": True} for path in ("/usr", payload)]}
 if volume:
     config["linux"]["security_context"]["readonly_rootfs"] = True
@@ -129,7 +165,7 @@ END
 
 # pod_create NAME IMAGE GPU COMMAND: sets POD, POD_CONTAINER and LOG
 pod_create() {
-  POD=$(cri pod "$1" "$DIR") || fail "no pod $1: $(tail -n 2 "$DIR/cri.log")"
+  POD=$(cri pod "$1" "$DIR" "${POD_NAMESPACES:-{\}}") || fail "no pod $1: $(tail -n 2 "$DIR/cri.log")"
   POD_CONTAINER=$(cri create "$POD" "$(container_json "${@:2}")") ||
     fail "no container in pod $1: $(tail -n 2 "$DIR/cri.log")"
   LOG=${POD_VOLUME:-$POD_STATE/$POD_CONTAINER/rootfs/tmp}/workload.log
@@ -219,4 +255,28 @@ scenario_pod_readonly() {
   POD_VOLUME=$DIR/volume
   mkdir -p "$POD_VOLUME"
   pod_moves
+}
+
+# The users of the pod are its own, and so is its network, which must be then. A checkpoint can be made. CRIU restores
+# tasks in a user namespace that it makes, and from that it may not enter the network of the pod.
+scenario_pod_users() {
+  local first log users='[{"container_id": 0, "host_id": 100000, "length": 65536}]'
+  POD_NAMESPACES="{\"network\": \"POD\", \"userns_options\": {\"mode\": \"POD\", \"uids\": $users, \"gids\": $users}}"
+  need_two_nodes
+  chmod 666 /dev/kfd /dev/dri/renderD*
+  need_pods
+  start_pod first
+  first=$POD log=$LOG
+  has_own_users
+  pod_checkpoint "$DIR/archive.tar" checkpoint
+  goes_on "$(last_step)" "after the checkpoint"
+  keep_restore_log
+  pod_create second "$DIR/archive.tar" 0 "$POD_COMMAND"
+  ! cri start "$POD_CONTAINER" || fail "restored: describe it in the manual page"
+  grep -o "Can't setns .*/net: Operation not permitted" "$DIR/criu-restore.log" || fail "refused for another reason"
+  cri remove "$POD" || fail "the second pod stays"
+  POD=$first LOG=$log
+  goes_on "$(last_step)" "after the restore that failed"
+  all_memory_is_right "after the restore that failed"
+  ends_well "after the restore that failed"
 }

@@ -211,7 +211,7 @@ print(json.dumps({
     "mounts": [{"container_path": path, "host_path": path, "readonly": readonly} for path, readonly in paths.items()],
     "CDI_devices": [{"name": f"amd.com/gpu={gpu}"} for gpu in (0, 1)],
     "linux": {"security_context": {
-        "namespace_options": {"network": "NODE", "pid": "NODE"}, "readonly_rootfs": True, "no_new_privs": True,
+        "readonly_rootfs": True, "no_new_privs": True,
         "seccomp": {"profile_type": "Localhost", "localhost_ref": profile} if profile else
                    {"profile_type": "RuntimeDefault"},
         "capabilities": {"add_capabilities": [name.upper() for name in capabilities],
@@ -228,7 +228,7 @@ scenario_pod_helper() {
   start_pod first
   container=$POD_CONTAINER
   mkdir "$DIR/images" "$DIR/work"
-  POD=$(cri pod helper "$DIR" NODE) || fail "no pod for the helper"
+  POD=$(cri pod helper "$DIR" '{"pid": "NODE"}') || fail "no pod for the helper"
   # shellcheck disable=SC2086
   POD_CONTAINER=$(cri create "$POD" "$(helper_json $DUMP_CAPS sys_chroot)") || fail "no helper: $(tail -n 2 "$DIR/cri.log")"
   cri start "$POD_CONTAINER" || fail "the helper does not start: $(tail -n 2 "$DIR/cri.log")"
@@ -266,7 +266,7 @@ scenario_pod_helper_restores() {
   first_steps "$BEFORE_DUMP"
   dump_container dump "$DIR/images"
   write_bundle $SECOND_MINOR "$COMMAND"
-  POD=$(cri pod helper "$DIR" NODE) || fail "no pod for the helper"
+  POD=$(cri pod helper "$DIR" '{"pid": "NODE"}') || fail "no pod for the helper"
   allow_more $HELPER_CALLS
   # shellcheck disable=SC2086
   POD_CONTAINER=$(cri create "$POD" "$(helper_json $RESTORE_CAPS)") || fail "no helper: $(tail -n 2 "$DIR/cri.log")"

@@ -80,7 +80,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # The campaign `killed` runs these.
     "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With the image that scripts/pods makes.
-    "pods": ("pod_cdi", "pod_devices", "pod_crun", "pod_image", "pod_readonly", "pod_helper", "pod_helper_restores",
+    "pods": ("pod_cdi", "pod_devices", "pod_crun", "pod_image", "pod_readonly", "pod_users", "pod_helper", "pod_helper_restores",
              "container_privileges_least", "container_privileges_shm", "container_moved_readonly"),
     # Likewise, in a pair of guests, on node 2.
     "pods-pair": ("pod_arrives",),

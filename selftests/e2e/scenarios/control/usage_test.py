@@ -32,13 +32,21 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(usage.differences("reloaded_driver", BEFORE, {**BEFORE, **memory}), [])
         self.assertEqual(len(self.found("reloaded_driver", KFD_processes="1")), 1)
 
+    def test_only_more_is_a_difference_after_hundreds_of_tests(self) -> None:
+        for name, memory, count in (("packages_full", "999", 0), ("packages_full", "1001", 1),
+                                    ("one_gpu", "999", 1)):
+            self.assertEqual(len(usage.differences(name, BEFORE, {
+                **BEFORE, "0000:00:04.0 memory": memory})), count)
+        self.assertEqual(len(self.found("packages_full", KFD_processes="1")), 1)
+
     def test_what_others_use_meanwhile_is_not_compared(self) -> None:
         self.assertIn("device files", usage.measure())
         with mock.patch.dict(os.environ, {"SHARED_GPU": "1"}):
             self.assertEqual(usage.measure(), {})
 
     def test_only_scenarios_are_explained(self) -> None:
-        self.assertEqual(usage.EXPLAINED.keys() - set(listed()), set())
+        self.assertEqual(
+            (usage.EXPLAINED.keys() | usage.FREED.keys()) - set(listed()), set())
 
     def test_the_driver_has_time_to_free_things(self) -> None:
         states = [{**BEFORE, "KFD processes": "1"}, BEFORE]

@@ -8,8 +8,6 @@
  *
  * Not carried: contexts that have used a video engine.
  */
-#include <linux/delay.h>
-
 #include "amdgpu_criu_render.h"
 #include "amdgpu_reset.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* EXPORTED: one BO in a blob of its own, of a dma-buf descriptor or without a file of its GPU. */
-#include <linux/dma-buf.h>
-
 #include "amdgpu_criu_render.h"
 
 static const struct criu_kind *const amdgpu_criu_exported_kinds[] = { &amdgpu_criu_objects };

@@ -8,7 +8,6 @@
  */
 #include <drm/drm_syncobj.h>
 #include <linux/ctype.h>
-#include <linux/dma-resv.h>
 
 #include "amdgpu_criu_render.h"
 #include "amdgpu_ids.h"

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-#include <drm/amdgpu_criu.h>
-#include <drm/amdgpu_drm.h>
 #include <drm/drm_drv.h>
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
 #include <drm/drm_vma_manager.h>
-#include <linux/fs.h>
-#include <linux/mm.h>
 #include <linux/pm_runtime.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_node.h"
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_userq.h"
 
 /*

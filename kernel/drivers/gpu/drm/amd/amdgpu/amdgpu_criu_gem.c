@@ -9,8 +9,6 @@
  * Not carried: encrypted BOs, BOs of other drivers, or that other drivers have imported; userptrs
  * that another process has attached, or that were never attached.
  */
-#include <linux/dma-buf.h>
-#include <linux/sched/signal.h>
 #include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu_criu_render.h"

@@ -12,9 +12,8 @@
  * or close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
  * numbers can be requested.
  */
-#include <linux/sched/signal.h>
-#include <linux/sort.h>
 #include <drm/drm_prime.h>
+#include <linux/sort.h>
 
 #include "amdgpu_criu_render.h"
 #include "amdgpu_dma_buf.h"

@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-#include <linux/cleanup.h>
-#include <linux/dma-buf.h>
-#include <linux/err.h>
-#include <linux/file.h>
-#include <linux/jiffies.h>
-#include <linux/mm.h>
-#include <linux/sched.h>
-#include <linux/sizes.h>
-#include <linux/slab.h>
-#include <linux/uaccess.h>
 #include <linux/userfaultfd_k.h>
 
 #include "amdgpu_criu_node.h"
-#include "amdgpu_criu_object.h"
-#include "criu_plan.h"
 
 /* Limit of the wait for running ioctls of the client. */
 #define AMDGPU_CRIU_STOP_TIME (5 * HZ)

@@ -3,19 +3,14 @@
 #ifndef _AMDGPU_CRIU_NODE_H_
 #define _AMDGPU_CRIU_NODE_H_
 
-#include <linux/xarray.h>
-
 #include <drm/amdgpu_criu.h>
-#include "criu_blob.h"
-#include "criu_ioctl.h"
-#include "criu_session.h"
+#include <drm/drm_file.h>
+#include <linux/dma-buf.h>
 
-struct amdgpu_device;
-struct drm_device;
-struct drm_file;
-struct file;
-struct mm_struct;
-struct vm_area_struct;
+#include "amdgpu.h"
+#include "criu_ioctl.h"
+
+struct kfd_criu_mqd_layout;
 
 /* mmap_offset of a BO that cannot be mapped */
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
@@ -127,16 +122,20 @@ int amdgpu_criu_unpause(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_file *copier);
 
-/* Rows of operation tables; AMDGPU_CRIU_OP_IN() for a structure without output fields. */
+/*
+ * Rows of operation tables. @_struct: its name after amdgpu_criu_. AMDGPU_CRIU_OP_IN(): the
+ * structure has no output fields.
+ */
 #define AMDGPU_CRIU_OP(_op, _session, _fn, _struct, _last_v1) \
-	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, _struct, _last_v1, false)
+	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, struct amdgpu_criu_##_struct, \
+		_last_v1, false)
 #define AMDGPU_CRIU_OP_IN(_op, _session, _fn, _struct, _last_v1) \
-	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, _struct, _last_v1, true)
+	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, struct amdgpu_criu_##_struct, \
+		_last_v1, true)
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 u64 kfd_criu_features(void);
 
-struct kfd_criu_mqd_layout;
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, u32 *mqd, u32 num);
@@ -148,5 +147,75 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, u32 *to, const
 
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);
+
+/* BOs in a session, of render nodes and KFD. */
+
+DEFINE_FREE(criu_dma_buf, struct dma_buf *, IS_ERR_OR_NULL(_T) ? (void)0 : dma_buf_put(_T))
+
+/* Operations of a BO in a session, a &struct drm_gem_object, for any node. */
+extern const struct criu_object_ops amdgpu_criu_bo_ops;
+
+struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem);
+bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf);
+bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem);
+int amdgpu_criu_claim(struct criu_call *call, u64 id, const struct drm_device *dev, u64 size,
+		      struct drm_gem_object **owner);
+int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
+
+struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle);
+struct drm_gem_object *amdgpu_criu_dmabuf_gem(const struct dma_buf *dmabuf);
+bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf);
+int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf);
+bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem);
+int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle);
+
+int amdgpu_criu_evict_bo(struct amdgpu_bo *bo, struct amdgpu_criu_evict *args);
+void amdgpu_criu_readmit_bo(struct amdgpu_bo *bo);
+
+/* OUTSIDE: BOs and syncobjs that clients paused by a session share with other clients. */
+
+/* An object of a client that the session has paused */
+struct amdgpu_criu_paused_object {
+	/* The object, with a reference; of a BO the GEM object on the GPU where it was allocated */
+	void *object;
+	const struct criu_object_ops *ops; /* amdgpu_criu_bo_ops or amdgpu_criu_syncobj_ops */
+	u64 size; /* bytes of a BO */
+	pid_t pid; /* process of that client, in the caller's pid namespace */
+	u32 handle; /* the client's handle of the object */
+	bool outside; /* a client that is not paused has the object as well */
+};
+
+/* A search for objects that are shared with other clients */
+struct amdgpu_criu_sharing {
+	const struct criu_call *call; /* its session is of kind CHECKPOINT */
+	/* Its clients are visited, and their objects added. Then others are, which mark them. */
+	bool paused;
+	struct xarray objects; /* struct amdgpu_criu_paused_object by the address of the object */
+	/* What is reported: the first BO with outside set, or else the first syncobj */
+	struct amdgpu_criu_outside *args;
+};
+
+int amdgpu_criu_visit(struct amdgpu_criu_sharing *sharing,
+		      const struct amdgpu_criu_paused_object *object);
+int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
+			 pid_t pid, u32 handle);
+int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing);
+
+/* The gate of an open file, which all its ioctls pass except the checkpoint/restore ioctl. */
+
+int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file);
+bool amdgpu_criu_is_wait(unsigned int cmd);
+int amdgpu_criu_evict(struct criu_call *call, void *args);
+
+static inline long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
+					   criu_ioctl_fn ioctl)
+{
+	struct drm_file *file = filp->private_data;
+	struct amdgpu_fpriv *fpriv = file->driver_priv;
+
+	if (_IOC_NR(cmd) == DRM_COMMAND_BASE + AMDGPU_CRIU_NR)
+		return ioctl(filp, cmd, arg);
+	return criu_client_ioctl(&fpriv->criu, amdgpu_criu_is_wait(cmd), filp, cmd, arg, ioctl);
+}
 
 #endif /* _AMDGPU_CRIU_NODE_H_ */

@@ -11,17 +11,12 @@
  * before. The copy refuses attachments. Files of the BO's device import it without PRIME,
  * whose tables hold only one dma-buf for each BO.
  */
-#include <drm/amdgpu_criu.h>
 #include <drm/drm_drv.h>
 #include <drm/drm_prime.h>
-#include <drm/ttm/ttm_bo.h>
-#include <linux/dma-resv.h>
 #include <uapi/linux/kfd_ioctl.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_object.h"
+#include "amdgpu_criu_node.h"
 #include "amdgpu_dma_buf.h"
-#include "criu_ioctl.h"
 
 /* What a copy refers to, where other dma-bufs refer to the GEM object */
 struct amdgpu_criu_copy {

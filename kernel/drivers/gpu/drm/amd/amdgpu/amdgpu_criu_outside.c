@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* OUTSIDE: finds what paused clients share with clients that are not paused. */
 #include <drm/drm_syncobj.h>
-#include <linux/pid.h>
 
 #include "amdgpu_criu_render.h"
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The ioctl of a render node: its operations, and the process of a file. */
 #include <linux/fdtable.h>
-#include <linux/pid.h>
-#include <linux/sched/mm.h>
 
-#include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
 
 /* Limit for running calls and submitted jobs. A hung job is reset earlier. */
@@ -208,22 +205,17 @@ static int amdgpu_criu_render_dmabuf(struct criu_call *call, void *args)
 }
 
 static const struct criu_op amdgpu_criu_render_ops[] = {
-	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, struct amdgpu_criu_query, pad),
-	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, DUMP, amdgpu_criu_process_info,
-		       struct amdgpu_criu_process_info, blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, DUMP, amdgpu_criu_checkpoint, struct amdgpu_criu_state,
-		       bo_stride),
-	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, struct amdgpu_criu_unpause,
-			  flags),
-	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, amdgpu_criu_restore_file, struct amdgpu_criu_state,
-			  bo_stride),
-	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
-	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_render_dmabuf, struct amdgpu_criu_dmabuf, pad),
-	AMDGPU_CRIU_OP(EXPORTED, BOTH, amdgpu_criu_exported, struct amdgpu_criu_exported,
-		       blob_size),
-	AMDGPU_CRIU_OP(OUTSIDE, CHECKPOINT, amdgpu_criu_outside, struct amdgpu_criu_outside, size),
-	AMDGPU_CRIU_OP(EVICT, CHECKPOINT, amdgpu_criu_evict, struct amdgpu_criu_evict, kept),
+	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, query, pad),
+	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, session, pad),
+	AMDGPU_CRIU_OP(PROCESS_INFO, DUMP, amdgpu_criu_process_info, process_info, blob_size),
+	AMDGPU_CRIU_OP(CHECKPOINT, DUMP, amdgpu_criu_checkpoint, state, bo_stride),
+	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, unpause, flags),
+	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, amdgpu_criu_restore_file, state, bo_stride),
+	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, amdgpu_criu_resume, resume, pad),
+	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_render_dmabuf, dmabuf, pad),
+	AMDGPU_CRIU_OP(EXPORTED, BOTH, amdgpu_criu_exported, exported, blob_size),
+	AMDGPU_CRIU_OP(OUTSIDE, CHECKPOINT, amdgpu_criu_outside, outside, size),
+	AMDGPU_CRIU_OP(EVICT, CHECKPOINT, amdgpu_criu_evict, evict, kept),
 };
 
 static const struct criu_kind *const amdgpu_criu_kinds[] = {

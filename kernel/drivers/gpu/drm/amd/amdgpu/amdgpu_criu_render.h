@@ -7,11 +7,8 @@
 #ifndef _AMDGPU_CRIU_RENDER_H_
 #define _AMDGPU_CRIU_RENDER_H_
 
-#include "amdgpu.h"
 #include "amdgpu_criu_node.h"
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_records.h"
-#include "criu_plan.h"
 
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle);

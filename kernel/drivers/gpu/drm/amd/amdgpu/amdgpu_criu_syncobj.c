@@ -9,7 +9,6 @@
  */
 #include <drm/drm_syncobj.h>
 #include <linux/dma-fence-chain.h>
-#include <linux/ktime.h>
 
 #include "amdgpu_criu_render.h"
 

@@ -17,9 +17,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "criu_blob.h"
 #include "criu_ioctl.h"
-#include "criu_plan.h"
 
 /* Returns the id of an entry of a plan, and its GPU in the upper half. */
 u64 criu_entry_id(const struct criu_kind *kind, const void *entry)

@@ -4,9 +4,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "criu_blob.h"
 #include "criu_ioctl.h"
-#include "criu_plan.h"
 
 static u32 criu_num_entries(const struct criu_kind *kind, const struct criu_plan *plan)
 {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes. */
-#include <linux/sched/mm.h>
-#include <linux/srcu.h>
-
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 
@@ -329,17 +326,15 @@ int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 }
 
 static const struct criu_op kfd_criu_ops[] = {
-	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, struct amdgpu_criu_query, pad),
-	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, DUMP, kfd_criu_process_info,
-		       struct amdgpu_criu_process_info, blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, DUMP, kfd_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, struct amdgpu_criu_unpause,
-			  flags),
-	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, kfd_criu_resume, struct amdgpu_criu_resume, pad),
-	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
-	AMDGPU_CRIU_OP(EVICT, CHECKPOINT, kfd_criu_evict_memory, struct amdgpu_criu_evict, kept),
+	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, query, pad),
+	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, session, pad),
+	AMDGPU_CRIU_OP(PROCESS_INFO, DUMP, kfd_criu_process_info, process_info, blob_size),
+	AMDGPU_CRIU_OP(CHECKPOINT, DUMP, kfd_criu_checkpoint, state, bo_stride),
+	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, unpause, flags),
+	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, kfd_criu_restore, state, bo_stride),
+	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, kfd_criu_resume, resume, pad),
+	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_dmabuf, dmabuf, pad),
+	AMDGPU_CRIU_OP(EVICT, CHECKPOINT, kfd_criu_evict_memory, evict, kept),
 };
 
 static const struct criu_kind *const kfd_criu_kinds[] = {

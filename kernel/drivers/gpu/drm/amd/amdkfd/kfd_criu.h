@@ -7,8 +7,6 @@
 #define KFD_CRIU_H_
 
 #include "amdgpu_criu_node.h"
-#include "amdgpu_criu_object.h"
-#include "criu_plan.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
 

@@ -6,7 +6,6 @@
  * them. The process keeps its gpu_id.
  */
 #include <linux/crc32.h>
-#include <linux/file.h>
 #include <linux/pm_runtime.h>
 
 #include "gc/gc_9_4_3_sh_mask.h"

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* RESTORE, RESUME, and mmap() between them; and the end of a pause. */
-#include <linux/file.h>
-#include <linux/mm.h>
-#include <linux/pid.h>
-#include <linux/sched/mm.h>
-
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 #include "kfd_events.h"

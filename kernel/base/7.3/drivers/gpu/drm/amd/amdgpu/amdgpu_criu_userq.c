@@ -6,9 +6,6 @@
  * it has published are signaled, and none is published until it is mapped again.
  */
 #include <linux/bsearch.h>
-#include <linux/delay.h>
-#include <linux/dma-resv.h>
-#include <linux/log2.h>
 
 #include "amdgpu_criu_render.h"
 #include "amdgpu_userq_fence.h"

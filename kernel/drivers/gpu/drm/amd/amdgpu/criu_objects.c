@@ -2,7 +2,6 @@
 #include <linux/cleanup.h>
 #include <linux/dma-buf.h>
 #include <linux/err.h>
-#include <linux/rhashtable.h>
 #include <linux/slab.h>
 
 #include "criu_session.h"
@@ -12,7 +11,6 @@
  * pointer to an entry may be invalid after unlock.
  */
 struct criu_object {
-	struct rhash_head by_id;
 	u64 id;
 	void *object; /* NULL: claimed, and being created by a caller */
 	const struct criu_object_ops *ops;
@@ -23,20 +21,10 @@ struct criu_object {
 	const struct task_struct *creator;
 	/* A caller other than its creator uses it, so its creator can no longer undo it. */
 	bool found;
-	struct criu_object *next; /* among those that criu_objects_drop() frees */
 };
 
-static const struct rhashtable_params criu_by_id = {
-	.head_offset = offsetof(struct criu_object, by_id),
-	.key_offset = offsetof(struct criu_object, id),
-	.key_len = sizeof(u64),
-	.automatic_shrinking = true,
-};
-
-static void criu_free_object(void *ptr, void *unused)
+static void criu_free_object(struct criu_object *entry)
 {
-	struct criu_object *entry = ptr;
-
 	if (entry->copy) {
 		entry->ops->end_copy(entry->copy);
 		dma_buf_put(entry->copy);
@@ -48,23 +36,16 @@ static void criu_free_object(void *ptr, void *unused)
 	kfree(entry);
 }
 
-int criu_objects_init(struct criu_session *session)
-{
-	int ret = rhashtable_init(&session->by_id, &criu_by_id);
-
-	if (ret)
-		return ret;
-	xa_init_flags(&session->by_object, XA_FLAGS_ACCOUNT);
-	mutex_init(&session->lock);
-	mutex_init(&session->export_lock);
-	init_waitqueue_head(&session->claim_wait);
-	return 0;
-}
-
+/* Ends a session that nobody uses. */
 void criu_objects_destroy(struct criu_session *session)
 {
+	struct criu_object *entry;
+	unsigned long id;
+
+	xa_for_each(&session->by_id, id, entry)
+		criu_free_object(entry);
+	xa_destroy(&session->by_id);
 	xa_destroy(&session->by_object);
-	rhashtable_free_and_destroy(&session->by_id, criu_free_object, NULL);
 	mutex_destroy(&session->export_lock);
 	mutex_destroy(&session->lock);
 }
@@ -72,68 +53,73 @@ void criu_objects_destroy(struct criu_session *session)
 static struct criu_object *criu_object_by_id(struct criu_session *session, u64 id)
 {
 	lockdep_assert_held(&session->lock);
-	return rhashtable_lookup_fast(&session->by_id, &id, criu_by_id);
+	return id == (unsigned long)id ? xa_load(&session->by_id, id) : NULL;
 }
 
-/* Adds an entry with an id and no object. */
-static struct criu_object *criu_object_add(struct criu_session *session, u64 id,
-					   const struct criu_object_ops *ops)
+/* Adds an entry, and takes a reference to its object. @object: NULL for a claim. */
+static int criu_object_add(struct criu_session *session, u64 id, const struct criu_object_ops *ops,
+			   void *object)
 {
 	struct criu_object *entry;
 	int ret;
 
 	lockdep_assert_held(&session->lock);
 	if (session->num_objects >= CRIU_SESSION_OBJECTS_MAX)
-		return ERR_PTR(-ENOMEM);
+		return -ENOMEM;
 	entry = kzalloc_obj(*entry, GFP_KERNEL_ACCOUNT);
 	if (!entry)
-		return ERR_PTR(-ENOMEM);
+		return -ENOMEM;
 	entry->id = id;
+	entry->object = object;
 	entry->ops = ops;
 	entry->creator = current;
-	ret = rhashtable_insert_fast(&session->by_id, &entry->by_id, criu_by_id);
+	ret = xa_insert(&session->by_id, id, entry, GFP_KERNEL_ACCOUNT);
+	if (!ret && object)
+		ret = xa_insert(&session->by_object, (unsigned long)object, entry,
+				GFP_KERNEL_ACCOUNT);
 	if (ret) {
+		xa_erase(&session->by_id, id);
 		kfree(entry);
-		return ERR_PTR(ret);
+		return ret;
 	}
+	if (object)
+		ops->get(object);
 	session->num_objects++;
-	return entry;
+	return 0;
 }
 
-/* Unlinks an entry; the caller frees it by criu_free_object() without the lock. */
-static void criu_object_unlink(struct criu_session *session, struct criu_object *entry)
+static void criu_claim_ended(struct criu_session *session)
 {
 	lockdep_assert_held(&session->lock);
-	xa_erase(&session->by_object, (unsigned long)entry->object);
-	rhashtable_remove_fast(&session->by_id, &entry->by_id, criu_by_id);
-	session->num_objects--;
+	WRITE_ONCE(session->claims_ended, session->claims_ended + 1);
+	wake_up_all(&session->claim_wait);
+}
+
+/* Removes an object, if @all, or else an object or a claim of which no other caller knows. */
+static void criu_object_remove(struct criu_session *session, u64 id, bool all)
+{
+	struct criu_object *entry;
+
+	scoped_guard(mutex, &session->lock) {
+		entry = criu_object_by_id(session, id);
+		if (!entry || (all ? !entry->object : entry->found))
+			return;
+		xa_erase(&session->by_object, (unsigned long)entry->object);
+		xa_erase(&session->by_id, id);
+		session->num_objects--;
+		criu_claim_ended(session);
+	}
+	criu_free_object(entry);
 }
 
 /* Empties the session, except for claims that are open. The caller has no lock of a client. */
 void criu_objects_drop(struct criu_session *session)
 {
-	struct criu_object *entry, *dropped = NULL;
-	struct rhashtable_iter iter;
+	struct criu_object *entry;
+	unsigned long id;
 
-	mutex_lock(&session->lock);
-	rhashtable_walk_enter(&session->by_id, &iter);
-	rhashtable_walk_start(&iter);
-	while ((entry = rhashtable_walk_next(&iter))) {
-		/* The table is resized: the walk begins again. */
-		if (IS_ERR(entry) || !entry->object)
-			continue;
-		criu_object_unlink(session, entry);
-		entry->next = dropped;
-		dropped = entry;
-	}
-	rhashtable_walk_stop(&iter);
-	rhashtable_walk_exit(&iter);
-	mutex_unlock(&session->lock);
-	while (dropped) {
-		entry = dropped;
-		dropped = entry->next;
-		criu_free_object(entry, NULL);
-	}
+	xa_for_each(&session->by_id, id, entry)
+		criu_object_remove(session, id, true);
 }
 
 /* Gets the id of an object in a checkpoint. The session takes a reference to a new one. */
@@ -148,22 +134,12 @@ int criu_session_object_id(struct criu_session *session, void *object,
 	guard(mutex)(&session->lock);
 	entry = xa_load(&session->by_object, (unsigned long)object);
 	if (!entry) {
-		entry = criu_object_add(session, session->last_id + 1, ops);
-		if (IS_ERR(entry))
-			return PTR_ERR(entry);
-		ret = xa_err(xa_store(&session->by_object, (unsigned long)object, entry,
-				      GFP_KERNEL_ACCOUNT));
-		if (ret) {
-			criu_object_unlink(session, entry);
-			/* The entry has no object and no dma-buf. */
-			kfree(entry);
+		ret = criu_object_add(session, session->last_id + 1, ops, object);
+		if (ret)
 			return ret;
-		}
-		ops->get(object);
-		entry->object = object;
 		session->last_id++;
 	}
-	*id = entry->id;
+	*id = entry ? entry->id : session->last_id;
 	return 0;
 }
 
@@ -189,7 +165,7 @@ static int criu_try_find(struct criu_session *session, u64 id,
  * Looks up an object of a restore, with a reference. If nobody has created it: -ENOENT, or with
  * @create, claims its creation: @object is NULL, and the caller creates it and calls
  * criu_session_bind(). Other callers wait meanwhile. To avoid deadlocks, a caller has at most one
- * open claim at a time. Fails with -EBADMSG if the id refers to another kind of object, or is 0;
+ * open claim at a time. Fails with -EBADMSG if the id refers to another kind of object, or is none;
  * -EINTR if killed while waiting.
  */
 int criu_session_claim(struct criu_session *session, u64 id, const struct criu_object_ops *ops,
@@ -200,14 +176,14 @@ int criu_session_claim(struct criu_session *session, u64 id, const struct criu_o
 
 	if (session->kind != CRIU_SESSION_RESTORE)
 		return -EBADFD;
-	if (!id)
+	if (!id || id != (unsigned long)id)
 		return -EBADMSG;
 	for (;;) {
 		mutex_lock(&session->lock);
 		ret = criu_try_find(session, id, ops, object);
 		if (ret == -ENOENT && create) {
 			*object = NULL;
-			ret = PTR_ERR_OR_ZERO(criu_object_add(session, id, ops));
+			ret = criu_object_add(session, id, ops, NULL);
 		}
 		seen = session->claims_ended;
 		mutex_unlock(&session->lock);
@@ -217,13 +193,6 @@ int criu_session_claim(struct criu_session *session, u64 id, const struct criu_o
 					READ_ONCE(session->claims_ended) != seen))
 			return -EINTR;
 	}
-}
-
-static void criu_claim_ended(struct criu_session *session)
-{
-	lockdep_assert_held(&session->lock);
-	WRITE_ONCE(session->claims_ended, session->claims_ended + 1);
-	wake_up_all(&session->claim_wait);
 }
 
 /* Ends a claim: sets its new object. NULL: its creation has failed. */
@@ -248,19 +217,7 @@ void criu_session_bind(struct criu_session *session, u64 id, void *object)
  */
 void criu_session_forget(struct criu_session *session, u64 id)
 {
-	struct criu_object *entry;
-
-	mutex_lock(&session->lock);
-	entry = criu_object_by_id(session, id);
-	if (entry && entry->found)
-		entry = NULL;
-	if (entry) {
-		criu_object_unlink(session, entry);
-		criu_claim_ended(session);
-	}
-	mutex_unlock(&session->lock);
-	if (entry)
-		criu_free_object(entry, NULL);
+	criu_object_remove(session, id, false);
 }
 
 /* Copies an entry, with a reference to its dma-buf, or else to the object. */

@@ -263,24 +263,22 @@ struct file *criu_session_create(enum criu_session_kind kind)
 {
 	struct criu_session *session;
 	struct file *file;
-	int ret;
 
 	if (!criu_session_allowed())
 		return ERR_PTR(-EPERM);
 	session = kzalloc_obj(*session, GFP_KERNEL_ACCOUNT);
 	if (!session)
 		return ERR_PTR(-ENOMEM);
-	ret = criu_objects_init(session);
-	if (ret) {
-		kfree(session);
-		return ERR_PTR(ret);
-	}
 	session->kind = kind;
+	mutex_init(&session->lock);
+	mutex_init(&session->export_lock);
+	xa_init_flags(&session->by_id, XA_FLAGS_ACCOUNT);
+	xa_init_flags(&session->by_object, XA_FLAGS_ACCOUNT);
+	init_waitqueue_head(&session->claim_wait);
 	INIT_LIST_HEAD(&session->holds);
 	file = anon_inode_getfile("[gpu-criu-session]", &criu_session_fops, session,
 				  O_RDWR | O_CLOEXEC);
 	if (IS_ERR(file)) {
-		criu_objects_destroy(session);
 		kfree(session);
 		return file;
 	}

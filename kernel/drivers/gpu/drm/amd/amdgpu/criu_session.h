@@ -22,7 +22,6 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/percpu-refcount.h>
-#include <linux/rhashtable-types.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -55,7 +54,7 @@ struct criu_session {
 	enum criu_session_kind kind;
 	/* Innermost, except for get(). Protects the tables and what follows up to claims_ended. */
 	struct mutex lock;
-	struct rhashtable by_id; /* all objects, by id */
+	struct xarray by_id; /* all objects, by id */
 	struct xarray by_object; /* CHECKPOINT: the same objects by address */
 	u32 num_objects; /* entries in by_id */
 	u64 last_id; /* last allocated id, in a session of kind CHECKPOINT */
@@ -76,7 +75,6 @@ void criu_session_put(struct criu_session *session);
 enum criu_session_kind criu_session_kind(const struct criu_session *session);
 int criu_session_set_live(struct criu_session *session);
 void criu_session_resumed(struct criu_session *session);
-int criu_objects_init(struct criu_session *session);
 void criu_objects_drop(struct criu_session *session);
 void criu_objects_destroy(struct criu_session *session);
 

@@ -68,7 +68,7 @@ int amdgpu_criu_evict(struct criu_call *call, void *data)
 		drm_gem_object_put(gem);
 	}
 	mutex_unlock(client->lock);
-	return ret == -EINTR ? -ERESTARTSYS : ret;
+	return ret;
 }
 
 static int amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)

@@ -282,6 +282,23 @@ int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *in
 	return -EFAULT;
 }
 
+/* Returns a copy of the blob, or ERR_PTR(). */
+static void *amdgpu_criu_blob_copy(const struct criu_plan *plan)
+{
+	void *blob __free(kvfree) = NULL;
+	const u64 size = plan->state->blob_size, uptr = plan->state->blob;
+
+	if (size < sizeof(struct criu_blob_header) || size > CRIU_BLOB_SIZE_MAX)
+		return ERR_PTR(criu_refuse(plan->call, -EBADMSG, "no blob has %llu bytes", size));
+	if (uptr != (uintptr_t)uptr)
+		return ERR_PTR(-EFAULT);
+	blob = kvmalloc(size, GFP_KERNEL_ACCOUNT);
+	if (!blob)
+		return ERR_PTR(-ENOMEM);
+	return copy_from_user(blob, u64_to_user_ptr(uptr), size) ? ERR_PTR(-EFAULT) :
+								   no_free_ptr(blob);
+}
+
 void amdgpu_criu_input_free(const struct criu_plan *plan)
 {
 	kvfree(plan->device_table);
@@ -306,7 +323,7 @@ int amdgpu_criu_input_read(struct criu_plan *plan)
 		return ret;
 	if (state->records || state->num_records || state->record_stride)
 		return -EINVAL;
-	buf = criu_blob_from_user(call, state->blob, state->blob_size);
+	buf = amdgpu_criu_blob_copy(plan);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
 	ret = criu_blob_open(&plan->blob, call->node->schema, buf, state->blob_size, &fault);

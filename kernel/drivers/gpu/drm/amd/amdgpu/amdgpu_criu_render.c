@@ -124,7 +124,7 @@ static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 	      amdgpu_criu_set_process(&dump, amdgpu_criu_process(call, info->pid)) ?:
 	      amdgpu_criu_info(&dump, info);
 	amdgpu_criu_dump_fini(&dump);
-	return ret == -EINTR ? -ERESTARTSYS : ret;
+	return ret;
 }
 
 static int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
@@ -135,7 +135,7 @@ static int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 	amdgpu_criu_dump_init(&dump, call);
 	ret = amdgpu_criu_dump(&dump, args);
 	amdgpu_criu_dump_fini(&dump);
-	return ret == -EINTR ? -ERESTARTSYS : ret;
+	return ret;
 }
 
 /* True if the file has no state, except that KFD may use its VM. */
@@ -194,7 +194,7 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 	amdgpu_criu_dump_fini(&dump);
 	if (!ret)
 		criu_session_resumed(call->session);
-	return ret == -EINTR ? -ERESTARTSYS : ret;
+	return ret;
 }
 
 /* A file of a card node could create GEM names for BOs of other processes. */

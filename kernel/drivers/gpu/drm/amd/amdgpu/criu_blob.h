@@ -202,15 +202,13 @@ struct criu_blob_writer {
 	size_t pos; /* bytes written, including those that exceed room */
 	size_t record; /* offset of the header of the last record, to which tail pieces are added */
 	const struct criu_record_desc *desc; /* row of the last record */
-	/* The last record is omitted, because the target does not support it and may skip it */
-	bool left_out;
 	__u64 num_records;
 	int error; /* first error; sticky, returned by criu_writer_finish() */
 	/* The record that the target cannot read, if any, and the reason */
 	struct criu_blob_fault fault;
 	/* Of each row of the schema's table: what its records become */
 	struct criu_writer_row {
-		__u16 version; /* version that is written; 0: the target reads none of them */
+		__u16 version; /* that is written; 0: the target reads none, and may skip them */
 		__u16 size; /* bytes of the fixed structure that the target supports */
 		__u32 count; /* records so far */
 	} rows[CRIU_BLOB_TYPES_MAX];

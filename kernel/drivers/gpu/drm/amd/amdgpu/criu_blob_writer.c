@@ -122,8 +122,7 @@ static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const 
 	row->count++;
 	writer->record = writer->pos;
 	writer->desc = desc;
-	writer->left_out = !row->version && desc->flags & CRIU_DESC_MAY_SKIP;
-	if (writer->left_out)
+	if (!row->version && desc->flags & CRIU_DESC_MAY_SKIP)
 		return;
 	if (!row->version) {
 		criu_writer_refuse(writer, type, desc->version_max,
@@ -190,7 +189,7 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
  */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
-	struct criu_record_header header;
+	struct criu_record_header *header = (void *)(writer->buf + writer->record);
 	size_t before = writer->pos;
 	void *piece;
 
@@ -200,14 +199,12 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 		writer->error = -EINVAL;
 		return NULL;
 	}
-	if (writer->left_out)
+	if (!writer->rows[writer->desc - writer->schema->records].version)
 		return NULL;
 	piece = criu_writer_take(writer, size);
 	if (!piece || !size)
 		return NULL;
-	memcpy(&header, writer->buf + writer->record, sizeof(header));
-	header.size += writer->pos - before;
-	memcpy(writer->buf + writer->record, &header, sizeof(header));
+	header->size += writer->pos - before;
 	return piece;
 }
 
@@ -226,14 +223,10 @@ void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, si
  */
 int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 {
-	size_t total_at = offsetof(struct criu_blob_header, total_size);
-	struct criu_record_end end = {};
-	size_t crc_at;
-	__u64 total;
+	const size_t crc_at = writer->pos + sizeof(struct criu_record_header) +
+			      offsetof(struct criu_record_end, crc);
+	struct criu_record_end end = { .num_records = writer->num_records + 1 };
 
-	end.num_records = writer->num_records + 1;
-	crc_at = writer->pos + sizeof(struct criu_record_header) +
-		 offsetof(struct criu_record_end, crc);
 	criu_writer_emit(writer, CRIU_RECORD_END, &end);
 	if (writer->error)
 		return writer->error;
@@ -245,8 +238,7 @@ int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 		return 0;
 	if (writer->pos > writer->room)
 		return -ENOSPC;
-	total = writer->pos;
-	memcpy(writer->buf + total_at, &total, sizeof(total));
+	((struct criu_blob_header *)writer->buf)->total_size = writer->pos;
 	end.crc = crc32c(~0U, writer->buf, crc_at);
 	memcpy(writer->buf + crc_at, &end.crc, sizeof(end.crc));
 	return 0;

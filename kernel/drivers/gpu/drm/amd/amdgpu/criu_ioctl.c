@@ -187,6 +187,9 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	call->uargs = arg;
 	call->uargs_size = min(size, call->op->size_now);
 	ret = call->op->fn(call, args);
+	/* Waits of GEM and TTM. The call repeats, as it has changed nothing. */
+	if (ret == -EINTR)
+		ret = -ERESTARTSYS;
 	if ((!ret || ret == -ENOSPC) && criu_call_put_args(call))
 		ret = -EFAULT;
 	for (u32 i = 0; i < call->num_new_files; i++) {
@@ -236,23 +239,4 @@ int criu_call_new_fd(struct criu_call *call, struct file *file)
 	call->new_fds[call->num_new_files] = fd;
 	call->new_files[call->num_new_files++] = file;
 	return fd;
-}
-
-/* Returns a copy of a blob, or ERR_PTR(). */
-void *criu_blob_from_user(const struct criu_call *call, u64 uptr, u64 size)
-{
-	void *blob;
-
-	if (size < sizeof(struct criu_blob_header) || size > CRIU_BLOB_SIZE_MAX)
-		return ERR_PTR(criu_refuse(call, -EBADMSG, "no blob has %llu bytes", size));
-	if (uptr != (uintptr_t)uptr)
-		return ERR_PTR(-EFAULT);
-	blob = kvmalloc(size, GFP_KERNEL_ACCOUNT);
-	if (!blob)
-		return ERR_PTR(-ENOMEM);
-	if (copy_from_user(blob, u64_to_user_ptr(uptr), size)) {
-		kvfree(blob);
-		return ERR_PTR(-EFAULT);
-	}
-	return blob;
 }

@@ -105,7 +105,6 @@ __printf(3, 4) int criu_refuse(const struct criu_call *call, int error, const ch
 int criu_refuse_live(const struct criu_call *call);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 u64 criu_entry_id(const struct criu_kind *kind, const void *entry);
-void *criu_blob_from_user(const struct criu_call *call, u64 uptr, u64 size);
 
 /* What a dump writes and what RESTORE reads. The driver defines both. */
 struct criu_dump;

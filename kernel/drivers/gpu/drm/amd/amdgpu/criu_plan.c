@@ -58,19 +58,11 @@ struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry)
 	};
 }
 
-/* Returns where the plan keeps the ranges, or NULL. */
-static struct criu_range **criu_kept_ranges(const struct criu_kind_unique *unique,
-					    const struct criu_plan *plan)
-{
-	return unique->kept ? (void *)plan + unique->kept : NULL;
-}
-
 /* Checks that the ranges of the entries of the current kind do not overlap. */
-static int criu_check_ranges(struct criu_call *call, const struct criu_plan *plan,
+static int criu_check_ranges(struct criu_call *call, struct criu_plan *plan,
 			     const struct criu_kind_unique *unique)
 {
 	const u32 max = criu_num_entries(call->kind, plan);
-	struct criu_range **kept = criu_kept_ranges(unique, plan);
 	struct criu_range *ranges __free(kvfree) =
 		kvcalloc(max, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	const struct criu_range *culprit;
@@ -87,8 +79,8 @@ static int criu_check_ranges(struct criu_call *call, const struct criu_plan *pla
 		call->entry = criu_entry(call->kind, plan, culprit->index);
 		return criu_refuse(call, -EBADMSG, "%s", unique->fault);
 	}
-	if (kept)
-		*kept = no_free_ptr(ranges);
+	if (unique->kept)
+		*(void **)((void *)plan + unique->kept) = no_free_ptr(ranges);
 	return 0;
 }
 
@@ -215,6 +207,6 @@ void criu_plan_free(const struct criu_call *call, struct criu_plan *plan)
 		kvfree(criu_entries(kind, plan));
 		for (int j = 0; j < CRIU_UNIQUE_MAX; j++)
 			if (kind->unique[j].kept)
-				kvfree(*criu_kept_ranges(&kind->unique[j], plan));
+				kvfree(*(void **)((void *)plan + kind->unique[j].kept));
 	}
 }

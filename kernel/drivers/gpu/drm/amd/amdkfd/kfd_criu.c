@@ -259,7 +259,7 @@ static int kfd_criu_evict_memory(struct criu_call *call, void *data)
 	} else if (stop) {
 		criu_client_allow(client);
 	}
-	return ret == -EINTR ? -ERESTARTSYS : ret;
+	return ret;
 }
 
 static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kfd_process *p,

@@ -106,8 +106,7 @@ static int kfd_criu_set_svm(struct kfd_process *p, struct kfd_criu_pending *svm)
 			break;
 		schedule_timeout_killable(1);
 	}
-	/* A signal has interrupted the wait for a BO. */
-	return ret == -EINTR ? -ERESTARTSYS : ret;
+	return ret;
 }
 
 /* Registers the SVM ranges, whose VMAs are restored. The caller holds a reference of p->mm. */

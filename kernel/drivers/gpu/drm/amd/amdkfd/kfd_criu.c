@@ -106,11 +106,12 @@ static int kfd_criu_pause(struct criu_dump *dump)
 	dump->paused = !ret;
 	if (!ret)
 		return 0;
-	/* The driver has put the queues back, but drops the error of that. */
-	if (ret == -ENOMEM && !kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT))
-		kfd_criu_unpause_locked(p);
-	/* -EIO: the GPU is being reset, and the eviction is counted anyway. */
-	if (ret == -EIO)
+	/*
+	 * -ENOMEM: the driver has put the queues back, but drops the error of that. -EIO: the GPU is
+	 * being reset, and the eviction is counted anyway.
+	 */
+	if (ret == -EIO || (ret == -ENOMEM &&
+			    !kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT)))
 		kfd_criu_unpause_locked(p);
 	criu_session_release(call->session, call->client);
 	return criu_refuse(call, ret, "its queues do not stop: %d", ret);

@@ -24,35 +24,31 @@
 			   KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT | \
 			   KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
 
+static const struct kfd_criu_bo_kind {
+	u32 alloc_flag;
+	u32 domain; /* AMDGPU_CRIU_DOMAIN_* */
+	u32 table_flags; /* AMDGPU_CRIU_BO_* */
+} kfd_criu_bo_kinds[] = {
+	{ KFD_IOC_ALLOC_MEM_FLAGS_VRAM, AMDGPU_CRIU_DOMAIN_VRAM, AMDGPU_CRIU_BO_CONTENTS },
+	{ KFD_IOC_ALLOC_MEM_FLAGS_GTT, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
+	{ KFD_IOC_ALLOC_MEM_FLAGS_USERPTR, AMDGPU_CRIU_DOMAIN_CPU, AMDGPU_CRIU_BO_USERPTR },
+	{ KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, AMDGPU_CRIU_DOMAIN_NONE, AMDGPU_CRIU_BO_DOORBELL },
+	{ KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP, AMDGPU_CRIU_DOMAIN_NONE, AMDGPU_CRIU_BO_MMIO },
+	{} /* unknown, in a live session */
+};
+
+static const struct kfd_criu_bo_kind *kfd_criu_bo_kind(u32 alloc_flags)
+{
+	const struct kfd_criu_bo_kind *kind = kfd_criu_bo_kinds;
+
+	while (kind->alloc_flag && !(alloc_flags & kind->alloc_flag))
+		kind++;
+	return kind;
+}
+
 static bool kfd_criu_has_contents(u32 alloc_flags)
 {
-	return alloc_flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT);
-}
-
-static u32 kfd_criu_bo_domain(u32 alloc_flags)
-{
-	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
-		return AMDGPU_CRIU_DOMAIN_VRAM;
-	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_GTT)
-		return AMDGPU_CRIU_DOMAIN_GTT;
-	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
-		return AMDGPU_CRIU_DOMAIN_CPU;
-	return AMDGPU_CRIU_DOMAIN_NONE;
-}
-
-static u32 kfd_criu_bo_table_flags(u32 alloc_flags)
-{
-	u32 flags = 0;
-
-	if (kfd_criu_has_contents(alloc_flags))
-		flags |= AMDGPU_CRIU_BO_CONTENTS;
-	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
-		flags |= AMDGPU_CRIU_BO_USERPTR;
-	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)
-		flags |= AMDGPU_CRIU_BO_DOORBELL;
-	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
-		flags |= AMDGPU_CRIU_BO_MMIO;
-	return flags;
+	return kfd_criu_bo_kind(alloc_flags)->table_flags & AMDGPU_CRIU_BO_CONTENTS;
 }
 
 /* Returns the offset for mmap() of a BO. Returns ~0 if the BO cannot be mapped. */
@@ -114,8 +110,8 @@ static void kfd_criu_describe_bo(const struct kfd_process_device *pdd, int handl
 		.gpu_id = pdd->user_gpu_id,
 		.handle = handle,
 		.alloc_flags = mem->alloc_flags,
-		.table_flags = kfd_criu_bo_table_flags(mem->alloc_flags),
-		.domain = kfd_criu_bo_domain(mem->alloc_flags),
+		.table_flags = kfd_criu_bo_kind(mem->alloc_flags)->table_flags,
+		.domain = kfd_criu_bo_kind(mem->alloc_flags)->domain,
 	};
 	if (mem->is_imported) {
 		record->flags |= KFD_CRIU_BO_IMPORTED;
@@ -183,6 +179,7 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 	const struct kfd_criu_bo_record *record = &bo->record;
 	const bool imported = record->flags & KFD_CRIU_BO_IMPORTED;
 	const u32 flags = record->alloc_flags;
+	const struct kfd_criu_bo_kind *kind = kfd_criu_bo_kind(flags);
 	struct kfd_node *node = bo->device->pdd->dev;
 
 	/* Walking an IDR that has the last id, INT_MAX, warns. */
@@ -195,9 +192,9 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 		return "flags of several kinds of BO";
 	if (imported && !kfd_criu_has_contents(flags))
 		return "imported, but of a kind that cannot be imported";
-	if (record->domain != kfd_criu_bo_domain(flags) ||
+	if (record->domain != kind->domain ||
 	    (record->table_flags & ~AMDGPU_CRIU_BO_SHARED) !=
-	    (kfd_criu_bo_table_flags(flags) | (imported ? AMDGPU_CRIU_BO_IMPORTED : 0)))
+	    (kind->table_flags | (imported ? AMDGPU_CRIU_BO_IMPORTED : 0)))
 		return "domain or flags do not fit its kind";
 	if (!record->size || !PAGE_ALIGNED(record->size) || record->size > BIT_ULL(48) ||
 	    !PAGE_ALIGNED(record->va) || record->va > BIT_ULL(57))

@@ -40,16 +40,13 @@ static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)
 		return "a memory fault was reported";
 	if (has_profiler)
 		return "the profiler is locked";
-	if (pdd->alloc_watch_ids)
-		return "address watch points";
 	if (pdd->has_reset_queue)
 		return "a queue that was reset";
 	if (kfd_criu_is_reset(pdd))
 		return "memory that a reset of the GPU has lost";
 	/* Only GFX7 and GFX8 have this aperture. */
-	if (pdd->qpd.sh_mem_ape1_base || pdd->qpd.sh_mem_ape1_limit)
-		return "a memory policy of GFX8";
-	return list_empty(&pdd->qpd.priv_queue_list) ? NULL : "a queue of the debugger";
+	return pdd->qpd.sh_mem_ape1_base || pdd->qpd.sh_mem_ape1_limit ?
+	       "a memory policy of GFX8" : NULL;
 }
 
 static const char *kfd_criu_process_fault(struct kfd_process *p)

@@ -24,24 +24,19 @@ struct kfd_criu_mqds {
 static struct kfd_criu_mqds kfd_criu_mqds_of(struct kfd_node *node, enum kfd_queue_type type)
 {
 	const bool cp = type == KFD_QUEUE_TYPE_COMPUTE;
+	/* All that checkpoint_mqd() and restore_mqd() process, see restore_mqd_v12_1() */
+	const u32 max = KFD_GC_VERSION(node) < IP_VERSION(12, 1, 0) ? KFD_CRIU_XCCS_MAX : 1;
 	struct kfd_criu_mqds mqds = {
 		.mm = node->dqm->mqd_mgrs[cp ? KFD_MQD_TYPE_CP : KFD_MQD_TYPE_SDMA],
 		.layout = kfd_criu_mqd_layout(KFD_GC_VERSION(node), !cp),
 		.num = cp ? NUM_XCC(node->xcc_mask) : 1,
 	};
 
-	if (mqds.layout && (kfd_criu_mqd_size(mqds.layout) != mqds.mm->mqd_size ||
-			    !mqds.mm->checkpoint_mqd || !mqds.mm->restore_mqd))
+	if (mqds.num > max ||
+	    (mqds.layout && (kfd_criu_mqd_size(mqds.layout) != mqds.mm->mqd_size ||
+			     !mqds.mm->checkpoint_mqd || !mqds.mm->restore_mqd)))
 		mqds.layout = NULL;
 	return mqds;
-}
-
-/* True if checkpoint_mqd() and restore_mqd() process all MQDs: see restore_mqd_v12_1(). */
-static bool kfd_criu_handles_mqds(const struct kfd_node *node, const struct kfd_criu_mqds *mqds)
-{
-	const u32 max = KFD_GC_VERSION(node) < IP_VERSION(12, 1, 0) ? KFD_CRIU_XCCS_MAX : 1;
-
-	return mqds->num <= max;
 }
 
 /*
@@ -296,7 +291,7 @@ static int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
 			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
-	if (!kfd_criu_handles_mqds(node, &mqds) || !mqds.layout)
+	if (!mqds.layout)
 		return criu_refuse(plan->call, -EOPNOTSUPP,
 				   "this kernel restores no such queue of GPU %u", node->id);
 	/* Without it, MQDs have no room for control stacks, and the GPU ignores saved waves. */
@@ -342,17 +337,10 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q,
 	if (properties->type != KFD_QUEUE_TYPE_COMPUTE && properties->type != KFD_QUEUE_TYPE_SDMA &&
 	    properties->type != KFD_QUEUE_TYPE_SDMA_XGMI)
 		return "a queue of unknown type";
-	if (!kfd_criu_handles_mqds(q->device, mqds))
-		return "a queue on several graphics cores";
 	if (!mqds->layout)
-		return "a queue of a GPU generation that is not known yet";
-	if (!q->device->kfd->cwsr_enabled)
-		return "a queue of a GPU without compute wave save/restore";
-	if (properties->is_reset)
-		return "a queue that was reset";
-	if (properties->is_suspended)
-		return "a queue suspended by a debugger";
-	return NULL;
+		return "a queue of a kind that this kernel does not save";
+	return q->device->kfd->cwsr_enabled ? NULL :
+	       "a queue of a GPU without compute wave save/restore";
 }
 
 static u32 kfd_criu_queue_flags(const struct queue *q)

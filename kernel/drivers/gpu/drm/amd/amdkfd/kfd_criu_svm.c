@@ -23,8 +23,6 @@ struct kfd_criu_pending {
 	struct kfd_ioctl_svm_attribute attrs[];
 };
 
-#if IS_ENABLED(CONFIG_HSA_AMD_SVM)
-
 /* Finds the range at or after a page. */
 static bool kfd_criu_next_svm(struct kfd_process *p, unsigned long page, struct criu_range *extent)
 {
@@ -79,6 +77,8 @@ static int kfd_criu_dump_svm(struct criu_dump *dump)
 	struct criu_range extent = {};
 	int ret = 0;
 
+	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
+		return 0;
 	if (!attrs)
 		return -ENOMEM;
 	/* A worker splits and merges ranges after the VMAs have changed. */
@@ -114,6 +114,8 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	int ret = 0;
 
+	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
+		return 0;
 	for (struct kfd_criu_pending *svm = p->criu_pending; !ret && svm; svm = svm->next) {
 		ret = kfd_criu_set_svm(p, svm);
 		if (ret)
@@ -124,20 +126,6 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 		kfd_criu_forget_svm(p);
 	return ret;
 }
-
-#else
-
-static int kfd_criu_dump_svm(struct criu_dump *dump)
-{
-	return 0;
-}
-
-int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
-{
-	return 0;
-}
-
-#endif
 
 /* Each GPU that an attribute refers to must be a GPU of the plan. */
 static bool kfd_criu_svm_attr_ok(struct criu_plan *plan, const struct kfd_ioctl_svm_attribute *attr)

@@ -11,8 +11,7 @@
 #include "amdgpu_criu_render.h"
 #include "amdgpu_reset.h"
 
-/* Milliseconds; a reset takes about a second. */
-#define AMDGPU_CRIU_RESET_POLL 20
+#define AMDGPU_CRIU_RESET_POLL 20 /* ms; a reset takes about a second */
 
 #define AMDGPU_CRIU_CTX_FLAGS \
 	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
@@ -68,10 +67,7 @@ static u32 amdgpu_criu_ctx_flags(struct amdgpu_device *adev, struct amdgpu_fpriv
 	return flags;
 }
 
-/*
- * Engines that keep state between jobs. The state of a video session persists in the firmware and
- * in memory that jobs refer to. No ioctl reads or sets it.
- */
+/* Engines whose firmware keeps state between jobs, which no ioctl reads or sets */
 static const char *const amdgpu_criu_stateful_engines[AMDGPU_HW_IP_NUM] = {
 	[AMDGPU_HW_IP_UVD] = "UVD",
 	[AMDGPU_HW_IP_VCE] = "VCE",

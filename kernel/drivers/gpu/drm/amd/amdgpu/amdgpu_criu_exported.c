@@ -42,10 +42,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 	return ret;
 }
 
-/*
- * Follows the code paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. The schema says
- * that there is one BO.
- */
+/* Like DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. The schema says: one BO. */
 static int amdgpu_criu_apply_exported(struct criu_plan *plan, struct amdgpu_criu_exported *args)
 {
 	struct amdgpu_criu_plan_object *object = plan->objects;

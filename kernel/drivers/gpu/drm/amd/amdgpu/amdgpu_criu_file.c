@@ -32,7 +32,6 @@ int amdgpu_criu_check_render(struct criu_call *call)
 	return criu_refuse_state(call, "a file of a card node");
 }
 
-/* Checks for state that a blob cannot hold. The dump functions check single objects. */
 int amdgpu_criu_file_carriable(struct criu_dump *dump)
 {
 	const struct amdgpu_device *adev = dump->adev;
@@ -48,7 +47,6 @@ int amdgpu_criu_file_carriable(struct criu_dump *dump)
 	return has_video ? criu_refuse_state(dump->call, "sessions of UVD or VCE") : 0;
 }
 
-/* Waits for the work on a BO. Fails with -ETIME. */
 int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline)
 {
 	long ret = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_READ, true,
@@ -57,10 +55,7 @@ int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline)
 	return ret ? min(ret, 0L) : -ETIME;
 }
 
-/*
- * Every submission adds its fence to the page directory, where it outlives the context: when this
- * succeeds, no context has a job that runs.
- */
+/* Every submission adds its fence to the page directory, where it outlives the context. */
 int amdgpu_criu_drain_vm(struct criu_dump *dump, unsigned long deadline)
 {
 	const int ret = amdgpu_criu_wait_resv(dump->fpriv->vm.root.bo->tbo.base.resv, deadline);
@@ -197,7 +192,6 @@ static const char *amdgpu_criu_name_fault(struct criu_plan *plan, void *entry)
 	return i && !memchr_inv(&client->name[i], 0, size - i) ? NULL : "invalid characters";
 }
 
-/* @name: replaces the name of the file; NULL removes it. */
 static void amdgpu_criu_set_name(struct drm_file *file, char *name)
 {
 	guard(mutex)(&file->client_name_lock);

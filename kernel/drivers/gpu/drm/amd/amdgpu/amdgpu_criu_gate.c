@@ -94,7 +94,6 @@ static const struct criu_client_ops amdgpu_criu_file_ops = {
 	.end = amdgpu_criu_file_end,
 };
 
-/* Initializes a new file of the driver. */
 int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file)
 {
 	struct amdgpu_device *adev = drm_to_adev(file->minor->dev);

@@ -395,10 +395,7 @@ void amdgpu_criu_plan_free(struct criu_plan *plan)
 	amdgpu_criu_input_free(plan);
 }
 
-/*
- * AMDGPU_GEM_USERPTR_VALIDATE. Repeated, as by user space, if the memory changes meanwhile. If the
- * process has unmapped the memory, its next submission fails, as it would have before.
- */
+/* AMDGPU_GEM_USERPTR_VALIDATE. Without the memory, the next submission fails, as it would have. */
 static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 {
 	int ret;

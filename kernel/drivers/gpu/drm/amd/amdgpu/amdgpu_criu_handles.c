@@ -81,10 +81,7 @@ static int amdgpu_criu_check_named_handles(struct criu_plan *plan)
 	return 0;
 }
 
-/*
- * Makes @handle the lowest free number. It is greater than the previous one. An empty entry looks
- * like a handle that is being created.
- */
+/* Makes @handle the lowest free number. An empty entry looks like a handle being created. */
 static int amdgpu_criu_seek_handle(struct criu_plan *plan, u32 handle)
 {
 	struct drm_file *file = plan->file;

@@ -3,8 +3,7 @@
 
 #include "amdgpu_criu_node.h"
 
-/* Limit of the wait for running ioctls of the client. */
-#define AMDGPU_CRIU_STOP_TIME (5 * HZ)
+#define AMDGPU_CRIU_STOP_TIME (5 * HZ) /* for running ioctls of the client */
 
 /* Runs the operation of an envelope. @call: with @node, @client, @filp and @task. */
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope)
@@ -71,7 +70,6 @@ static int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, vo
 	return ret;
 }
 
-/* Checks the address and the stride of an array of &struct amdgpu_criu_record_info. */
 static int amdgpu_criu_record_infos_check(u64 uptr, u32 stride)
 {
 	if (stride < sizeof(struct amdgpu_criu_record_info) || stride > SZ_4K || stride % 8)
@@ -169,11 +167,7 @@ static int amdgpu_criu_output_pass(struct criu_dump *dump)
 	       criu_refuse_blob(dump->call, &dump->writer.fault, ret) : ret;
 }
 
-/*
- * Runs both passes, into kernel buffers, under the client's own lock. Sets the sizes of @state.
- * Events of KFD have a lock of their own, so the write pass may find more of them than the size
- * pass.
- */
+/* Runs both passes. KFD locks events separately, so the write pass may find more of them. */
 static int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
 	const struct amdgpu_criu_process_info *info = &dump->info;
@@ -203,10 +197,7 @@ static int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_s
 	return ret;
 }
 
-/*
- * Runs CHECKPOINT, and EXPORTED of a checkpoint: both passes under one hold of the lock, into
- * kernel buffers, then the copies.
- */
+/* Runs CHECKPOINT, and EXPORTED of a checkpoint: both passes under the lock, then the copies. */
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
 	const struct criu_call *call = dump->call;
@@ -399,10 +390,7 @@ static int amdgpu_criu_restore_stopped(struct criu_call *call, struct criu_plan 
 	return ret;
 }
 
-/*
- * Runs RESTORE. Other ioctls of the client block until RESUME: userptrs have no memory, and their
- * notifiers are blocked, so a new one would keep pages that the process has freed.
- */
+/* Other ioctls block until RESUME: a new userptr would keep pages that the process has freed. */
 int amdgpu_criu_restore(struct criu_plan *plan)
 {
 	struct criu_call *call = plan->call;

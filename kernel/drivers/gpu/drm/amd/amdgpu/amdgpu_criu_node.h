@@ -12,11 +12,8 @@
 
 struct kfd_criu_mqd_layout;
 
-/* mmap_offset of a BO that cannot be mapped */
-#define AMDGPU_CRIU_NO_OFFSET (~0ULL)
-
-/* Maximum number of record types that a caller may list for another kernel. */
-#define AMDGPU_CRIU_TARGETS_MAX 1024
+#define AMDGPU_CRIU_NO_OFFSET (~0ULL) /* mmap_offset of a BO that cannot be mapped */
+#define AMDGPU_CRIU_TARGETS_MAX 1024 /* record types that a caller may list for another kernel */
 
 /* What a dump writes: the size pass and the write pass call the dump functions of the kinds. */
 struct criu_dump {
@@ -148,8 +145,6 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, u32 *to, const
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);
 
-/* BOs in a session, of render nodes and KFD. */
-
 DEFINE_FREE(criu_dma_buf, struct dma_buf *, IS_ERR_OR_NULL(_T) ? (void)0 : dma_buf_put(_T))
 
 /* Operations of a BO in a session, a &struct drm_gem_object, for any node. */
@@ -172,9 +167,7 @@ int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int 
 int amdgpu_criu_evict_bo(struct amdgpu_bo *bo, struct amdgpu_criu_evict *args);
 void amdgpu_criu_readmit_bo(struct amdgpu_bo *bo);
 
-/* OUTSIDE: BOs and syncobjs that clients paused by a session share with other clients. */
-
-/* An object of a client that the session has paused */
+/* OUTSIDE: an object of a client that the session has paused */
 struct amdgpu_criu_paused_object {
 	/* The object, with a reference; of a BO the GEM object on the GPU where it was allocated */
 	void *object;
@@ -202,7 +195,6 @@ int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_obj
 int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing);
 
 /* The gate of an open file, which all its ioctls pass except the checkpoint/restore ioctl. */
-
 int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file);
 bool amdgpu_criu_is_wait(unsigned int cmd);
 int amdgpu_criu_evict(struct criu_call *call, void *args);

@@ -121,10 +121,7 @@ static int amdgpu_criu_import_copy(struct drm_device *dev, struct drm_file *file
 	return ret;
 }
 
-/*
- * The prime_fd_to_handle() of the driver. A copy is imported only on its own device, and if it is
- * of another VM only by a file on which DMABUF was called in a session that is still open.
- */
+/* The prime_fd_to_handle() of the driver, which does not put a copy into the tables of PRIME. */
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle)
 {
 	struct dma_buf *dmabuf __free(criu_dma_buf) = dma_buf_get(fd);
@@ -162,10 +159,7 @@ static int amdgpu_criu_export_flags(const struct amdgpu_bo *bo)
 	return DRM_RDWR;
 }
 
-/*
- * Like DRM_IOCTL_PRIME_HANDLE_TO_FD, but the handle may have been closed. A GEM object without
- * handles has no pointer to its dma-buf, which would be a reference cycle.
- */
+/* A GEM object without handles has no pointer to its dma-buf, which would be a reference cycle. */
 static struct dma_buf *amdgpu_criu_bo_export(void *object)
 {
 	struct drm_gem_object *gem = object;
@@ -249,7 +243,6 @@ bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 	return found;
 }
 
-/* Like amdgpu_criu_dmabuf_has_importer(); false if the BO has no dma-buf. */
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf __free(criu_dma_buf) = amdgpu_criu_object_dmabuf(gem);
@@ -257,7 +250,6 @@ bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 	return dmabuf && amdgpu_criu_dmabuf_has_importer(dmabuf);
 }
 
-/* Gets the id of a BO in a checkpoint. Returns what criu_session_object_id() returns. */
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id)
 {
 	struct dma_buf *dmabuf __free(criu_dma_buf) = NULL;
@@ -275,10 +267,7 @@ int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *g
 	return 0;
 }
 
-/*
- * Returns why a BO of a session cannot be one that a record describes, or NULL: its id may be that
- * of another BO than in the blob from which it was created.
- */
+/* Returns why a BO of a session cannot be that of a record, or NULL: the blob may be of another. */
 static const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
@@ -317,7 +306,6 @@ int amdgpu_criu_claim(struct criu_call *call, u64 id, const struct drm_device *d
 	return ret;
 }
 
-/* Adds an object of a client that the session has paused. */
 static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
 				  const struct amdgpu_criu_paused_object *object)
 {
@@ -362,7 +350,6 @@ int amdgpu_criu_visit(struct amdgpu_criu_sharing *sharing,
 	return 0;
 }
 
-/* Visits a BO of a client. @gem: the client's GEM object of it. */
 int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 			 pid_t pid, u32 handle)
 {

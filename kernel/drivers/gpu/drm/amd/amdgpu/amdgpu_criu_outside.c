@@ -50,10 +50,7 @@ static int amdgpu_criu_visit_files(struct amdgpu_criu_sharing *sharing, struct d
 	return 0;
 }
 
-/*
- * Visits every GPU, because an object may have been imported on any of them: also one in a reset,
- * or whose reset failed, which mgpu_info does not list. @driver: of amdgpu.
- */
+/* Visits every GPU, also one in a reset or whose reset failed, which mgpu_info does not list. */
 static int amdgpu_criu_visit_clients(struct amdgpu_criu_sharing *sharing,
 				     const struct device_driver *driver)
 {

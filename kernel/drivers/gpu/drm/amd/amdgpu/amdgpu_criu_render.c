@@ -4,18 +4,14 @@
 
 #include "amdgpu_criu_render.h"
 
-/* Limit for running calls and submitted jobs. A hung job is reset earlier. */
-#define AMDGPU_CRIU_PAUSE_TIME (20 * HZ)
+#define AMDGPU_CRIU_PAUSE_TIME (20 * HZ) /* for calls and jobs; a hung job is reset earlier */
 
 static int amdgpu_criu_is_file(const void *filp, struct file *file, unsigned int fd)
 {
 	return file == filp;
 }
 
-/*
- * Returns the leader of the process that an operation on a file refers to, with a reference. A file
- * may be open in several processes; the DRM core records only its last user.
- */
+/* Returns the leader of a process, with a reference. DRM records only the last user of a file. */
 static struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 {
 	struct task_struct *task;
@@ -65,10 +61,7 @@ static int amdgpu_criu_pause(struct criu_dump *dump)
 	       amdgpu_criu_drain_syncobjs(dump, deadline);
 }
 
-/*
- * @task: leader of the process, or an error; its reference is taken over. Fails with -ESRCH if the
- * process has released its memory.
- */
+/* Takes over the reference to @task. Fails with -ESRCH if the process has released its memory. */
 static int amdgpu_criu_set_process(struct criu_dump *dump, struct task_struct *task)
 {
 	if (IS_ERR(task))

@@ -47,7 +47,7 @@ int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline);
 /* Gets the id of a BO in the session, once it is dumped; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct criu_dump *dump, struct drm_gem_object *gem, u64 *id);
 
-/* A BO to be restored */
+/* Entries of a plan, each with its record */
 struct amdgpu_criu_plan_object {
 	struct amdgpu_criu_object_record record;
 	const u8 *metadata; /* tail of the record */
@@ -58,31 +58,26 @@ struct amdgpu_criu_plan_object {
 	u32 borrowed_handle; /* temporary handle until the BO lists are created, or 0 */
 };
 
-/* A GEM handle to be restored */
 struct amdgpu_criu_plan_handle {
 	struct amdgpu_criu_handle_record record;
 	struct amdgpu_criu_plan_object *object; /* the BO of the handle */
 };
 
-/* A mapping to be restored */
 struct amdgpu_criu_plan_mapping {
 	struct amdgpu_criu_mapping_record record;
 	struct amdgpu_criu_plan_object *object; /* the BO, NULL if it has none */
 };
 
-/* A context to be restored */
 struct amdgpu_criu_plan_ctx {
 	struct amdgpu_criu_ctx_record record;
 	const struct amdgpu_criu_ctx_entity *entities; /* tail of the record */
 };
 
-/* A BO list to be restored */
 struct amdgpu_criu_plan_bo_list {
 	struct amdgpu_criu_bo_list_record record;
 	const struct amdgpu_criu_bo_list_item *items; /* tail of the record */
 };
 
-/* A handle of a syncobj to be restored */
 struct amdgpu_criu_plan_syncobj {
 	struct amdgpu_criu_syncobj_record record;
 	bool bound; /* the syncobj was created for this plan, and its id is bound in the session */

@@ -17,10 +17,7 @@
 			      AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC)
 #define AMDGPU_CRIU_PRT_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_PRT)
 
-/*
- * Finds the pages where mappings of AMDKFD_IOC_MAP_MEMORY_TO_GPU begin, and those that KFD created
- * for itself.
- */
+/* Finds the pages where mappings begin that KFD created, for the process or for itself. */
 static int amdgpu_criu_find_kfd_mappings(const struct amdgpu_fpriv *fpriv,
 					 struct amdkfd_process_info *info, struct xarray *of_kfd)
 {
@@ -119,10 +116,7 @@ static const char *amdgpu_criu_mapping_fault(struct criu_plan *plan, void *entry
 	return NULL;
 }
 
-/*
- * Follows the code path of DRM_AMDGPU_GEM_VA, but fails if the page tables cannot be written. The
- * next submission updates an evicted VM.
- */
+/* Like DRM_AMDGPU_GEM_VA, but fails if the page tables of a VM that is ready cannot be written. */
 static int amdgpu_criu_apply_mapping(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;
@@ -149,10 +143,7 @@ out_unlock:
 	return ret;
 }
 
-/*
- * Closing the handles, which this plan has created, removes the mappings of BOs. The driver
- * searches the others from the last to the first, in which order they are removed.
- */
+/* Closing the handles removes mappings of BOs. The driver searches the others in this order. */
 static void amdgpu_criu_undo_mapping(struct criu_plan *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;

@@ -296,10 +296,7 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 			older->raise(fixed);
 }
 
-/*
- * Returns the next piece of the tail, aligned to 8 bytes. @size: not trusted. NULL: the tail is
- * shorter, or the padding of the piece is not zero.
- */
+/* @size is not trusted. Returns NULL if the tail is shorter, or its padding is not zero. */
 const void *criu_record_tail(struct criu_record *record, __u64 size)
 {
 	const __u8 *piece = record->tail;

@@ -97,10 +97,7 @@ int criu_check_owner(struct task_struct *task)
 	return tracer && same_thread_group(tracer, current) ? 0 : -EBADF;
 }
 
-/*
- * True if @match returns nonzero for a file of the process. A thread may have a table of its own,
- * or be left when the leader has none.
- */
+/* True if @match finds a file of the process, whose threads may have tables of their own. */
 bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg)
 {
 	const struct files_struct *seen = NULL;
@@ -119,10 +116,7 @@ bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg
 	return found;
 }
 
-/*
- * A session descriptor grants the right to call an operation. A caller without a session
- * that may not create one lacks the permission, regardless of the descriptor.
- */
+/* A caller without a session that may not create one lacks the permission for any descriptor. */
 static int criu_get_session(struct criu_call *call, const void *args)
 {
 	const s32 *fd = args;
@@ -187,7 +181,7 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	call->uargs = arg;
 	call->uargs_size = min(size, call->op->size_now);
 	ret = call->op->fn(call, args);
-	/* Waits of GEM and TTM. The call repeats, as it has changed nothing. */
+	/* As waits of GEM and TTM return it: the call can be repeated. */
 	if (ret == -EINTR)
 		ret = -ERESTARTSYS;
 	if ((!ret || ret == -ENOSPC) && criu_call_put_args(call))
@@ -223,10 +217,7 @@ int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 	return ret;
 }
 
-/*
- * Returns a new descriptor of @file, which is installed when the call has succeeded. Takes over the
- * reference.
- */
+/* Takes over a reference to @file. Its new descriptor is installed if the call succeeds. */
 int criu_call_new_fd(struct criu_call *call, struct file *file)
 {
 	int fd = call->num_new_files < CRIU_NEW_FILES_MAX ? get_unused_fd_flags(O_CLOEXEC) :

@@ -6,10 +6,7 @@
 
 #include "criu_session.h"
 
-/*
- * One object of a session. Entries are looked up and used only under the session lock. A
- * pointer to an entry may be invalid after unlock.
- */
+/* An object of a session. An entry is used only under the session lock. */
 struct criu_object {
 	u64 id;
 	void *object; /* NULL: claimed, and being created by a caller */
@@ -211,10 +208,7 @@ void criu_session_bind(struct criu_session *session, u64 id, void *object)
 	criu_claim_ended(session);
 }
 
-/*
- * Undoes criu_session_claim() and criu_session_bind(). The next caller that claims the id creates
- * the object again. If another caller has found the object, it stays in the session.
- */
+/* Undoes a claim or criu_session_bind(), unless another caller has found the object. */
 void criu_session_forget(struct criu_session *session, u64 id)
 {
 	criu_object_remove(session, id, false);
@@ -240,10 +234,7 @@ static int criu_object_take(struct criu_session *session, u64 id, bool copy,
 	return 0;
 }
 
-/*
- * Sets the dma-buf that criu_session_dmabuf() returns, unless it has returned another one. @id: of
- * an object, or claimed by the caller.
- */
+/* Sets the dma-buf of an object or a claim, unless criu_session_dmabuf() has returned another. */
 void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf)
 {
 	struct criu_object *entry;

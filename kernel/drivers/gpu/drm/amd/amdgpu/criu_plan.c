@@ -127,10 +127,7 @@ static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
 	return ret;
 }
 
-/*
- * First pass of a restore: loads the records of a blob and checks them. Applying the plan then
- * fails only without resources. The caller calls criu_plan_free() in each case.
- */
+/* First pass of a restore. The caller calls criu_plan_free() in each case. */
 int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct criu_plan *plan)
 {
 	const struct criu_node *node = call->node;

@@ -14,10 +14,7 @@ static int criu_cmp(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/*
- * Sorts ranges. Fails with -EBADMSG and sets @culprit for a range that is empty, wraps around, or
- * begins in the preceding one.
- */
+/* Sorts ranges. Fails with -EBADMSG and @culprit if one is empty, wraps around, or overlaps. */
 int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit)
 {
 	__u64 last, last_before = 0;

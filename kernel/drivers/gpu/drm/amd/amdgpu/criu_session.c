@@ -74,7 +74,6 @@ int criu_client_stop(struct criu_client *client, unsigned long deadline)
 	return ret ? ret : -ETIME;
 }
 
-/* Lets the ioctls of a stopped client run. */
 void criu_client_allow(struct criu_client *client)
 {
 	percpu_ref_resurrect(&client->calls);
@@ -140,10 +139,7 @@ static void criu_client_detach(struct criu_client *client)
 	list_del(&client->of_session);
 }
 
-/*
- * Stops holding a client, under its own lock. The caller then ends its held state. Fails with
- * -EBADFD if this session does not hold it.
- */
+/* Stops holding a client, under its lock. The caller ends its held state. Fails with -EBADFD. */
 int criu_session_release(struct criu_session *session, struct criu_client *client)
 {
 	scoped_guard(spinlock, &criu_hold_lock) {
@@ -156,10 +152,7 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 	return 0;
 }
 
-/*
- * Stops holding a client and ends its held state. The caller has a reference to it. Fails with
- * -EBADFD if this session does not hold it, or with the error of criu_client_ops.end().
- */
+/* The caller has a reference. Fails with -EBADFD, or as criu_client_ops.end(). */
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client)
 {
 	int ret;
@@ -245,10 +238,7 @@ static const struct file_operations criu_session_fops = {
 	.show_fdinfo = criu_session_fdinfo,
 };
 
-/*
- * A capability counts in the initial user namespace only: any user can create a namespace and has
- * all capabilities in it.
- */
+/* In the initial user namespace only: any user has all capabilities in a new one. */
 bool criu_session_allowed(void)
 {
 	return checkpoint_restore_ns_capable(&init_user_ns);
@@ -286,7 +276,6 @@ struct file *criu_session_create(enum criu_session_kind kind)
 	return file;
 }
 
-/* Returns the session of a descriptor, with a reference. */
 struct criu_session *criu_session_get(int fd)
 {
 	struct file *file = fget(fd);

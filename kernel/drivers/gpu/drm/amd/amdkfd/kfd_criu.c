@@ -3,13 +3,9 @@
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 
-/* Limit for running ioctls */
+/* Limits of waits for running ioctls, for memory that moves back, and for locks of processes */
 #define KFD_CRIU_STOP_TIME (20 * HZ)
-
-/* Limit of the wait until the memory is back */
 #define KFD_CRIU_READMIT_TIME (120 * HZ)
-
-/* Limit of the waits for processes that hold their lock */
 #define KFD_CRIU_OUTSIDE_TIME (5 * HZ)
 
 static void kfd_criu_process_get(void *client)
@@ -359,7 +355,6 @@ static const struct criu_node kfd_criu_node = {
 	.features = kfd_criu_features,
 };
 
-/* The ioctl of checkpoint/restore */
 long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)
 {
 	struct kfd_process *p = filep->private_data;

@@ -25,7 +25,7 @@ extern const struct criu_kind kfd_criu_svms;
 extern const struct criu_kind kfd_criu_queues;
 extern const struct criu_kind kfd_criu_options;
 
-/* A GPU to restore */
+/* Entries of a plan, each with its record */
 struct kfd_criu_plan_device {
 	struct kfd_criu_device_record record;
 	/* Target GPU; NULL: the process did not use the GPU, and the GPU is missing */
@@ -35,7 +35,6 @@ struct kfd_criu_plan_device {
 	bool vm_done; /* pdd has the VM */
 };
 
-/* A BO to restore */
 struct kfd_criu_plan_bo {
 	struct kfd_criu_bo_record record;
 	const __u32 *mapped; /* tail of the record */
@@ -45,13 +44,11 @@ struct kfd_criu_plan_bo {
 	bool bound; /* the BO was created for this plan, and its id is bound in the session */
 };
 
-/* The event page to restore */
 struct kfd_criu_plan_page {
 	struct kfd_criu_event_page_record record;
 	const __u64 *slots; /* tail of the record */
 };
 
-/* A queue to restore */
 struct kfd_criu_plan_queue {
 	struct kfd_criu_queue_record record;
 	const void *mqd; /* MQDs, the first part of the tail */
@@ -59,7 +56,6 @@ struct kfd_criu_plan_queue {
 	struct kfd_criu_plan_device *device; /* GPU of the queue */
 };
 
-/* An SVM range to restore */
 struct kfd_criu_plan_svm {
 	struct kfd_criu_svm_record record;
 	const struct kfd_ioctl_svm_attribute *attrs; /* tail of the record */

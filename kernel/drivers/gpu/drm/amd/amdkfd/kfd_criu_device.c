@@ -61,10 +61,7 @@ static u32 kfd_criu_wave_layout(const struct kfd_dev *kfd)
 	return crc;
 }
 
-/*
- * Describes properties of the hardware, which the target GPU must have as well, and what
- * AMDKFD_IOC_GET_PROCESS_APERTURES_NEW has reported to the process.
- */
+/* Describes what a target GPU must have, and the apertures as KFD reported them to the process. */
 static void kfd_criu_describe(const struct kfd_process_device *pdd,
 			      struct kfd_criu_device_record *record)
 {
@@ -153,7 +150,6 @@ static int kfd_criu_dump_devices(struct criu_dump *dump)
 #define KFD_CRIU_SAME(_type, _field, _name) \
 	CRIU_SAME(struct kfd_criu_device_record, _type, _field, _name)
 
-/* Properties that the target GPU must have, too. */
 static const struct criu_same kfd_criu_same[] = {
 	KFD_CRIU_SAME(u32, gc_version, "graphics IP version"),
 	KFD_CRIU_SAME(u32, sdma_version, "SDMA IP version"),
@@ -346,10 +342,7 @@ static int kfd_criu_end_devices(struct criu_plan *plan, int ret)
 	return kfd_criu_apply_process(plan);
 }
 
-/*
- * The eviction fence and its workers belong to the VMs. A running worker may replace the
- * fence that is signaled here with a new one.
- */
+/* A running worker may replace the eviction fence that is signaled here with a new one. */
 static void kfd_criu_undo_eviction(struct kfd_process *p)
 {
 	struct dma_fence *fence;

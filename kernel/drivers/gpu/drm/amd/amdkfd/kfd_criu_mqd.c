@@ -154,10 +154,7 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_v12_1[] = {
 	OWNED(v12_1_compute_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
 };
 
-/*
- * The word ib_cntl of SDMA queues also holds the VMID and the privilege that the engine runs IBs
- * with.
- */
+/* The word also holds the VMID and the privilege that an SDMA engine runs IBs with. */
 #define SDMA_IB(type) \
 	SPAN(type, sdmax_rlcx_ib_cntl, sdmax_rlcx_ib_cntl, SDMA0_RLC0_IB_CNTL__IB_ENABLE_MASK)
 
@@ -291,10 +288,7 @@ u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
 	return layout->words * sizeof(u32);
 }
 
-/*
- * Returns the bytes of the control stack that are saved with each MQD. Where it lies in the
- * wave-save area, it is saved as memory of the process.
- */
+/* Returns the bytes of control stack behind an MQD. In the wave-save area it is plain memory. */
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size)
 {
 	return layout->stack_with_mqd ? ctl_stack_size : 0;
@@ -380,10 +374,7 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, u32 *to, const
 	}
 }
 
-/*
- * Counts the CUs of each shader array. The bitmap has four engines; engine 4 follows the arrays of
- * engine 0. See mqd_symmetrically_map_cu_mask().
- */
+/* In the bitmap, engine 4 follows the arrays of engine 0: see mqd_symmetrically_map_cu_mask(). */
 void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus)
 {
 	const u32 next = gc_version >= IP_VERSION(11, 0, 0) && gc_version < IP_VERSION(13, 0, 0) ?
@@ -394,10 +385,7 @@ void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 
 			cus[se * 2 + sh] = hweight32(bitmap[se % 4][sh + se / 4 * next]);
 }
 
-/*
- * Checks whether a queue does not use all CUs. AMDKFD_IOC_SET_CU_MASK and packets of the process
- * set these words. Returns true if an enable mask differs from that of a new MQD.
- */
+/* True if an enable mask, of AMDKFD_IOC_SET_CU_MASK or packets, differs from a new MQD's. */
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const u32 *mqd)
 {
 	for (u32 word = 0; word < BITS_PER_TYPE(layout->cu_masks); word++)

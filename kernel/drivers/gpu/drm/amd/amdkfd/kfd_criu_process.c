@@ -137,10 +137,7 @@ const struct criu_kind kfd_criu_processes = {
 	.undo_all = kfd_criu_undo_evict,
 };
 
-/*
- * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. The path of AMDKFD_IOC_SET_XNACK_MODE moves
- * reservations of SVM ranges, but the process has no SVM range yet.
- */
+/* Like AMDKFD_IOC_RUNTIME_ENABLE, and _SET_XNACK_MODE, which would find no SVM range yet. */
 int kfd_criu_apply_process(struct criu_plan *plan)
 {
 	const struct kfd_criu_process_record *record = plan->processes;

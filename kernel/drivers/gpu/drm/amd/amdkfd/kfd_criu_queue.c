@@ -39,10 +39,7 @@ static struct kfd_criu_mqds kfd_criu_mqds_of(struct kfd_node *node, enum kfd_que
 	return mqds;
 }
 
-/*
- * Returns the number of CUs of each shader array. The CUs of an array that are harvested differ
- * between GPUs of one kind.
- */
+/* Counts the CUs of each shader array. GPUs of one kind differ in which are harvested. */
 static void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
 {
 	const struct amdgpu_gfx *gfx = &node->adev->gfx;
@@ -94,7 +91,6 @@ static int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 	return 0;
 }
 
-/* Returns the size of a wave-save area for all graphics cores */
 static u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 {
 	struct kfd_topology_device *topology = kfd_topology_device_by_id(pdd->dev->id);
@@ -201,10 +197,7 @@ static u32 kfd_criu_saved_sdma_id(const struct queue *q)
 	return q->sdma_id;
 }
 
-/*
- * Finds a number on the engine of the saved queue, which the doorbell determines. The process knows
- * its doorbell but not its number, which another process may use by now.
- */
+/* Finds a number on the engine of the saved queue: the process knows only its doorbell. */
 static int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_record *record,
 				 u32 *sdma_id)
 {

@@ -8,14 +8,9 @@
 static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
 static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
-/* A try fails only if a small allocation fails. */
-#define KFD_CRIU_UNPAUSE_TRIES 3
-
-/* After this time RESUME gives up if attaching userptrs fails once more. */
-#define KFD_CRIU_ATTACH_TIME (30 * HZ)
-
-/* Limit of the wait until workers have restored all queues */
-#define KFD_CRIU_RUN_TIME (10 * HZ)
+#define KFD_CRIU_UNPAUSE_TRIES 3 /* each fails only if a small allocation fails */
+#define KFD_CRIU_ATTACH_TIME (30 * HZ) /* until a failure to attach userptrs is final */
+#define KFD_CRIU_RUN_TIME (10 * HZ) /* until workers have restored all queues */
 
 /* Return: true if the process has opened /dev/kfd and has no other state. */
 static bool kfd_criu_is_fresh(const struct criu_plan *plan)
@@ -64,11 +59,7 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 	return ret;
 }
 
-/*
- * A process that has exited in the meantime has no queues, and an error is ignored. If the
- * allocation of the new runlist fails, the queues count as restored, but the GPU does not run
- * them. The next try evicts them before it restores them.
- */
+/* After -ENOMEM for a new runlist, the queues count as restored: the next try evicts them first. */
 int kfd_criu_unpause_locked(struct kfd_process *p)
 {
 	int ret = kfd_process_restore_queues(p);
@@ -86,10 +77,7 @@ int kfd_criu_unpause_locked(struct kfd_process *p)
 	return ret;
 }
 
-/*
- * Returns the memory of the process with a reference, or NULL. The mm notifier destroys the
- * queues without the mutex of the process. A caller that reads them must hold this reference.
- */
+/* Returns the memory, or NULL. While a reference is held, the mm notifier destroys no queues. */
 struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
 {
 	struct task_struct *task = same_thread_group(p->lead_thread, current) ? current :
@@ -102,7 +90,6 @@ struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
 	return NULL;
 }
 
-/* Returns the process with a reference. */
 static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t nr)
 {
 	struct kfd_process *p = call->client->owner;
@@ -180,10 +167,7 @@ static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *
 	return ret;
 }
 
-/*
- * Waits until at most @num evictions are left, or the process exits. A reset of a GPU evicts the
- * queues of all processes forever.
- */
+/* Waits until at most @num evictions are left. A reset of a GPU evicts all queues forever. */
 int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end)
 {
 	int ret = 0;

@@ -88,10 +88,7 @@ static int kfd_criu_dump_svm(struct criu_dump *dump)
 	return ret;
 }
 
-/*
- * Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does: it fails with -EAGAIN if the memory changes
- * meanwhile, by a write to a page that a child shares for example.
- */
+/* Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does, if the memory changes meanwhile. */
 static int kfd_criu_set_svm(struct kfd_process *p, struct kfd_criu_pending *svm)
 {
 	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;

@@ -10,8 +10,7 @@
 #include "amdgpu_criu_render.h"
 #include "amdgpu_userq_fence.h"
 
-/* Milliseconds */
-#define AMDGPU_CRIU_USERQ_POLL 10
+#define AMDGPU_CRIU_USERQ_POLL 10 /* ms */
 
 bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
 {
@@ -125,7 +124,6 @@ static int amdgpu_criu_userqs_carriable(struct criu_dump *dump)
 	return 0;
 }
 
-/* Waits for the work on the BOs of a file. */
 static int amdgpu_criu_drain_bos(struct criu_dump *dump, unsigned long deadline)
 {
 	struct drm_gem_object *gem;
@@ -141,9 +139,8 @@ static int amdgpu_criu_drain_bos(struct criu_dump *dump, unsigned long deadline)
 }
 
 /*
- * Rings the doorbell. The process may be stopped between AMDGPU_USERQ_SIGNAL, which publishes a
- * fence, and its doorbell. Packets before the write pointer are complete: the GPU would execute
- * them whenever the driver maps the queue.
+ * The process may be stopped between AMDGPU_USERQ_SIGNAL, which publishes a fence, and its doorbell.
+ * Packets before the write pointer are complete: the GPU would execute them with the next doorbell.
  */
 static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
 				     struct amdgpu_usermode_queue *queue)
@@ -302,10 +299,7 @@ static int amdgpu_criu_dump_userq(struct criu_dump *dump,
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD) || !record.doorbell_handle)
 		return criu_refuse_state(dump->call, "a user queue whose doorbell has no handle");
-	/*
-	 * AMDGPU_USERQ_WAIT has returned fence values of other queues, for packets before the next
-	 * fence of this one. Their addresses change at a restore.
-	 */
+	/* Packets wait for fence values of other queues, whose addresses change at a restore. */
 	if (!xa_empty(&queue->fence_drv_xa))
 		return criu_refuse_state(dump->call, "a user queue that waits for another");
 	record.num_words = kfd_criu_mqd_size(layout) / sizeof(u32);
@@ -343,7 +337,7 @@ amdgpu_criu_plan_mapped(const struct criu_plan *plan, u64 va, u64 size)
 	return range ? plan->mappings[range->index].object : NULL;
 }
 
-/* The handles have been sorted. */
+/* The handles are sorted. */
 static bool amdgpu_criu_has_doorbell(const struct criu_plan *plan, u32 handle, u64 offset)
 {
 	const struct amdgpu_criu_plan_handle *found =

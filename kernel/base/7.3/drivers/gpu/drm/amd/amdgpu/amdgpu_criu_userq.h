@@ -39,7 +39,6 @@ struct amdgpu_criu_userq_record {
 	__u32 pad;
 };
 
-/* A user queue to be restored */
 struct amdgpu_criu_plan_userq {
 	struct amdgpu_criu_userq_record record;
 	const u32 *words; /* tail of the record */

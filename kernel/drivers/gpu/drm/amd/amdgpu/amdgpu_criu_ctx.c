@@ -17,10 +17,6 @@
 	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
 	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
 
-/* The gate of the file is closed: no context is created or destroyed. */
-#define amdgpu_criu_for_each_ctx(_fpriv, _ctx, _id) \
-	xa_for_each(&(_fpriv)->ctx_mgr.ctx_handles, _id, _ctx)
-
 /* Returns the first entity of a context from *@hw_ip and *@ring on, or NULL. */
 static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx *ctx, u32 *hw_ip,
 							 u32 *ring)
@@ -121,7 +117,8 @@ static int amdgpu_criu_dump_ctxs(struct criu_dump *dump)
 	unsigned long id;
 	int ret = 0;
 
-	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id)
+	/* The gate of the file is closed: no context is created or destroyed. */
+	xa_for_each(&dump->fpriv->ctx_mgr.ctx_handles, id, ctx)
 		if (!ret)
 			ret = amdgpu_criu_dump_ctx(dump, ctx, id);
 	return ret;

@@ -15,16 +15,12 @@
 /* A client of a session is a &struct drm_file, which exists as long as its struct file. */
 static void amdgpu_criu_file_get(void *owner)
 {
-	struct drm_file *file = owner;
-
-	get_file(file->filp);
+	get_file(((struct drm_file *)owner)->filp);
 }
 
 static void amdgpu_criu_file_put(void *owner)
 {
-	struct drm_file *file = owner;
-
-	fput(file->filp);
+	fput(((struct drm_file *)owner)->filp);
 }
 
 /* Moves BOs back to VRAM. The device may be suspended when a session closes, or gone. */

@@ -391,7 +391,6 @@ void amdgpu_criu_plan_free(struct criu_plan *plan)
 	for (u32 i = 0; i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);
-	criu_plan_free(plan->call, plan);
 	amdgpu_criu_input_free(plan);
 }
 
@@ -484,7 +483,7 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 	return ret;
 }
 
-/* Creates a BO as the ioctls GEM_CREATE, GEM_USERPTR, GEM_OP and GEM_METADATA do. */
+/* Like GEM_CREATE, GEM_USERPTR, GEM_OP and GEM_METADATA. The caller puts @gem, if it is set. */
 static int amdgpu_criu_create_bo(struct criu_plan *plan,
 				 const struct amdgpu_criu_plan_object *object,
 				 struct drm_gem_object **gem)
@@ -501,13 +500,7 @@ static int amdgpu_criu_create_bo(struct criu_plan *plan,
 		bo->parent = amdgpu_bo_ref(plan->fpriv->vm.root.bo);
 		ret = amdgpu_ttm_tt_set_userptr(&bo->tbo, record->user_addr, record->user_flags);
 	}
-	if (!ret)
-		ret = amdgpu_criu_set_attributes(object, bo);
-	if (ret) {
-		drm_gem_object_put(*gem);
-		*gem = NULL;
-	}
-	return ret;
+	return ret ?: amdgpu_criu_set_attributes(object, bo);
 }
 
 /* Ends the claim of the caller. */
@@ -523,8 +516,6 @@ static int amdgpu_criu_object_create(struct criu_plan *plan, struct amdgpu_criu_
 						 AMDGPU_CRIU_OBJECT_EXPORTED_RDWR ? DRM_RDWR : 0);
 		if (IS_ERR(dmabuf)) {
 			ret = PTR_ERR(dmabuf);
-			drm_gem_object_put(object->gem);
-			object->gem = NULL;
 		} else {
 			criu_session_exported(plan->call->session, record->object_id, dmabuf);
 			dma_buf_put(dmabuf);
@@ -560,7 +551,7 @@ int amdgpu_criu_object_get(struct criu_plan *plan, void *entry)
 	return 0;
 }
 
-/* Undoes amdgpu_criu_object_get() if it succeeded. @entry: the BO; its handles are closed. */
+/* Undoes amdgpu_criu_object_get(), also if it failed. @entry: the BO; its handles are closed. */
 void amdgpu_criu_object_put(struct criu_plan *plan, void *entry)
 {
 	struct amdgpu_criu_plan_object *object = entry;

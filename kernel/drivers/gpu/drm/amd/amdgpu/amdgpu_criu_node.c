@@ -22,13 +22,9 @@ static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1
 {
 	u64 end;
 
-	if (!num)
-		return 0;
-	if (stride < size_v1 || stride > PAGE_SIZE || stride % 8)
-		return -EINVAL;
-	if (check_add_overflow(uptr, (u64)num * stride, &end) || end > ULONG_MAX)
-		return -EINVAL;
-	return 0;
+	return num && (stride < size_v1 || stride > PAGE_SIZE || stride % 8 ||
+		       check_add_overflow(uptr, (u64)num * stride, &end) || end > ULONG_MAX) ?
+	       -EINVAL : 0;
 }
 
 /* Checks flags and tables of CHECKPOINT and RESTORE. Returns 0 or -EINVAL. */
@@ -205,8 +201,7 @@ int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state)
 
 	/* Another call may have made the session of an EXPORTED live. */
 	dump->live = !dump->exported && criu_session_kind(call->session) == CRIU_SESSION_LIVE;
-	if (!ret && mutex_lock_interruptible(call->client->lock))
-		ret = -ERESTARTSYS;
+	ret = ret ?: mutex_lock_interruptible(call->client->lock);
 	if (!ret) {
 		if (!dump->live && !dump->exported)
 			ret = criu_session_held(call->session, call->client);
@@ -290,8 +285,9 @@ static void *amdgpu_criu_blob_copy(const struct criu_plan *plan)
 								   no_free_ptr(blob);
 }
 
-void amdgpu_criu_input_free(const struct criu_plan *plan)
+void amdgpu_criu_input_free(struct criu_plan *plan)
 {
+	criu_plan_free(plan->call, plan);
 	kvfree(plan->device_table);
 	kvfree(plan->bo_table);
 	kvfree(plan->blob.buf);
@@ -479,10 +475,8 @@ int amdgpu_criu_session(struct criu_call *call, void *data)
 	BUILD_BUG_ON(AMDGPU_CRIU_SESSION_CHECKPOINT != CRIU_SESSION_CHECKPOINT);
 	BUILD_BUG_ON(AMDGPU_CRIU_SESSION_RESTORE != CRIU_SESSION_RESTORE);
 
-	if (args->flags || args->pad)
-		return -EINVAL;
-	if (args->kind != AMDGPU_CRIU_SESSION_CHECKPOINT &&
-	    args->kind != AMDGPU_CRIU_SESSION_RESTORE)
+	if (args->flags || args->pad || (args->kind != AMDGPU_CRIU_SESSION_CHECKPOINT &&
+					 args->kind != AMDGPU_CRIU_SESSION_RESTORE))
 		return -EINVAL;
 	file = criu_session_create(args->kind);
 	if (IS_ERR(file))

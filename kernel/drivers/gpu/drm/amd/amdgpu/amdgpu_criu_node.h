@@ -104,7 +104,7 @@ int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *info);
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state);
 int amdgpu_criu_input_read(struct criu_plan *plan);
-void amdgpu_criu_input_free(const struct criu_plan *plan);
+void amdgpu_criu_input_free(struct criu_plan *plan);
 int amdgpu_criu_bos_check(struct criu_plan *plan);
 int amdgpu_criu_bos_put(const struct criu_plan *plan);
 int amdgpu_criu_restore(struct criu_plan *plan);

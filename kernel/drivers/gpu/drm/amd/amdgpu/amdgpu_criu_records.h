@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Records of an open render-node file in a checkpoint blob. They contain the arguments
- * that the process passed to ioctls, and state that no ioctl can set. They never contain a
- * kernel address or a structure of the driver.
- *
- * Blobs are stored for years: the meaning of a field never changes, new fields are added at the end
- * only, and zero in a new field means "as before". See criu_blob.h for the rules.
- */
+/* Records of an open render-node file in a checkpoint blob, by the rules of kfd_criu_records.h. */
 #ifndef _AMDGPU_CRIU_RECORDS_H_
 #define _AMDGPU_CRIU_RECORDS_H_
 

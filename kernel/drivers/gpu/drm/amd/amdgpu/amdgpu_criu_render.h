@@ -13,14 +13,9 @@
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle);
 
-extern const struct criu_kind amdgpu_criu_files;
-extern const struct criu_kind amdgpu_criu_names;
-extern const struct criu_kind amdgpu_criu_objects;
-extern const struct criu_kind amdgpu_criu_handles;
-extern const struct criu_kind amdgpu_criu_mappings;
-extern const struct criu_kind amdgpu_criu_ctxs;
-extern const struct criu_kind amdgpu_criu_bo_lists;
-extern const struct criu_kind amdgpu_criu_syncobjs;
+extern const struct criu_kind amdgpu_criu_files, amdgpu_criu_names, amdgpu_criu_objects,
+	amdgpu_criu_handles, amdgpu_criu_mappings, amdgpu_criu_ctxs, amdgpu_criu_bo_lists,
+	amdgpu_criu_syncobjs;
 
 /* A BO of the file */
 struct amdgpu_criu_dump_object {

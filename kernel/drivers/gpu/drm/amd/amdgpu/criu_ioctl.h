@@ -201,8 +201,8 @@ struct criu_same {
 	const char *name;
 };
 
-#define CRIU_SAME(_struct, _type, _field, _name) \
-	{ offsetof(_struct, _field), sizeof(_type), _name }
+#define CRIU_SAME(_struct, _field, _name) \
+	{ offsetof(struct _struct, _field), sizeof_field(struct _struct, _field), _name }
 int criu_check_same(const struct criu_call *call, const struct criu_same *same, u32 num,
 		    const void *was, const void *is);
 

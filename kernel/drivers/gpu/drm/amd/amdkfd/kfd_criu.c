@@ -10,9 +10,7 @@
 
 static void kfd_criu_process_get(void *client)
 {
-	struct kfd_process *p = client;
-
-	kref_get(&p->ref);
+	kref_get(&((struct kfd_process *)client)->ref);
 }
 
 static void kfd_criu_process_put(void *client)

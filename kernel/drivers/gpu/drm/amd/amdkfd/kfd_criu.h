@@ -16,14 +16,8 @@ int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 bool kfd_criu_is_reset(const struct kfd_process_device *pdd);
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
 
-extern const struct criu_kind kfd_criu_processes;
-extern const struct criu_kind kfd_criu_devices;
-extern const struct criu_kind kfd_criu_bos;
-extern const struct criu_kind kfd_criu_event_pages;
-extern const struct criu_kind kfd_criu_events;
-extern const struct criu_kind kfd_criu_svms;
-extern const struct criu_kind kfd_criu_queues;
-extern const struct criu_kind kfd_criu_options;
+extern const struct criu_kind kfd_criu_processes, kfd_criu_devices, kfd_criu_bos,
+	kfd_criu_event_pages, kfd_criu_events, kfd_criu_svms, kfd_criu_queues, kfd_criu_options;
 
 /* Entries of a plan, each with its record */
 struct kfd_criu_plan_device {

@@ -147,27 +147,24 @@ static int kfd_criu_dump_devices(struct criu_dump *dump)
 	return 0;
 }
 
-#define KFD_CRIU_SAME(_type, _field, _name) \
-	CRIU_SAME(struct kfd_criu_device_record, _type, _field, _name)
-
 static const struct criu_same kfd_criu_same[] = {
-	KFD_CRIU_SAME(u32, gc_version, "graphics IP version"),
-	KFD_CRIU_SAME(u32, sdma_version, "SDMA IP version"),
-	KFD_CRIU_SAME(u32, num_xcc, "number of XCCs"),
-	KFD_CRIU_SAME(u32, simd_count, "number of SIMDs"),
-	KFD_CRIU_SAME(u32, array_count, "number of arrays"),
-	KFD_CRIU_SAME(u32, cwsr_size, "wave-save size"),
-	KFD_CRIU_SAME(u32, ctl_stack_size, "control stack size"),
-	KFD_CRIU_SAME(u32, debug_memory_size, "debug memory size"),
-	KFD_CRIU_SAME(u32, num_sdma_engines, "number of SDMA engines"),
-	KFD_CRIU_SAME(u32, num_xgmi_engines, "number of XGMI engines"),
-	KFD_CRIU_SAME(u32, num_sdma_queues, "number of SDMA queues"),
-	KFD_CRIU_SAME(u64, lds_base, "LDS base"),
-	KFD_CRIU_SAME(u64, lds_limit, "LDS limit"),
-	KFD_CRIU_SAME(u64, scratch_base, "scratch base"),
-	KFD_CRIU_SAME(u64, scratch_limit, "scratch limit"),
-	KFD_CRIU_SAME(u64, gpuvm_base, "GPUVM base"),
-	KFD_CRIU_SAME(u64, gpuvm_limit, "GPUVM limit"),
+	CRIU_SAME(kfd_criu_device_record, gc_version, "graphics IP version"),
+	CRIU_SAME(kfd_criu_device_record, sdma_version, "SDMA IP version"),
+	CRIU_SAME(kfd_criu_device_record, num_xcc, "number of XCCs"),
+	CRIU_SAME(kfd_criu_device_record, simd_count, "number of SIMDs"),
+	CRIU_SAME(kfd_criu_device_record, array_count, "number of arrays"),
+	CRIU_SAME(kfd_criu_device_record, cwsr_size, "wave-save size"),
+	CRIU_SAME(kfd_criu_device_record, ctl_stack_size, "control stack size"),
+	CRIU_SAME(kfd_criu_device_record, debug_memory_size, "debug memory size"),
+	CRIU_SAME(kfd_criu_device_record, num_sdma_engines, "number of SDMA engines"),
+	CRIU_SAME(kfd_criu_device_record, num_xgmi_engines, "number of XGMI engines"),
+	CRIU_SAME(kfd_criu_device_record, num_sdma_queues, "number of SDMA queues"),
+	CRIU_SAME(kfd_criu_device_record, lds_base, "LDS base"),
+	CRIU_SAME(kfd_criu_device_record, lds_limit, "LDS limit"),
+	CRIU_SAME(kfd_criu_device_record, scratch_base, "scratch base"),
+	CRIU_SAME(kfd_criu_device_record, scratch_limit, "scratch limit"),
+	CRIU_SAME(kfd_criu_device_record, gpuvm_base, "GPUVM base"),
+	CRIU_SAME(kfd_criu_device_record, gpuvm_limit, "GPUVM limit"),
 };
 
 static int kfd_criu_check_file(const struct criu_plan *plan,

@@ -54,7 +54,6 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 	for (u32 i = 0; i < plan.num_devices; i++)
 		if (plan.devices[i].drm_file)
 			fput(plan.devices[i].drm_file);
-	criu_plan_free(call, &plan);
 	amdgpu_criu_input_free(&plan);
 	return ret;
 }

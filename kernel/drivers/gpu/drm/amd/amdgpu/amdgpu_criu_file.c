@@ -25,13 +25,6 @@ struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned lon
 	return syncobj;
 }
 
-int amdgpu_criu_check_render(struct criu_call *call)
-{
-	if (drm_is_render_client(call->client->owner))
-		return 0;
-	return criu_refuse_state(call, "a file of a card node");
-}
-
 int amdgpu_criu_file_carriable(struct criu_dump *dump)
 {
 	const struct amdgpu_device *adev = dump->adev;

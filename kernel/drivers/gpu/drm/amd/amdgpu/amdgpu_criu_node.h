@@ -18,12 +18,10 @@ struct kfd_criu_mqd_layout;
 /* What a dump writes: the size pass and the write pass call the dump functions of the kinds. */
 struct criu_dump {
 	struct criu_call *call;
-	/* PROCESS_INFO: pauses the client, and sets paused if it was not */
-	int (*pause)(struct criu_dump *dump);
+	int (*pause)(struct criu_dump *dump); /* PROCESS_INFO: sets paused if it has paused */
 	int (*prepare)(struct criu_dump *dump); /* called before the passes, with the lock held */
 	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
-	/* Record types that the target kernel supports; NULL: as this kernel */
-	struct criu_record_target *targets;
+	struct criu_record_target *targets; /* of the target kernel; NULL: as this kernel */
 	u32 num_targets;
 	struct criu_blob_writer writer; /* writer of the blob; without a buffer in the size pass */
 	struct amdgpu_criu_device *devices; /* table for the caller, NULL in the size pass */
@@ -56,8 +54,7 @@ struct criu_plan {
 	struct amdgpu_criu_bo *bo_table; /* state->num_bos entries; gets the new mmap offsets */
 	struct criu_blob blob; /* the plan points into it */
 	bool (*is_fresh)(const struct criu_plan *plan); /* true if the client has no state */
-	/* Fills the entry that the BO table has for a BO */
-	void (*entry)(const void *record, struct amdgpu_criu_bo *entry);
+	void (*entry)(const void *record, struct amdgpu_criu_bo *entry); /* fills that of a BO */
 
 	/* /dev/kfd, see kfd_criu.h */
 	struct kfd_process *p; /* process to restore */
@@ -69,23 +66,19 @@ struct criu_plan {
 	struct kfd_criu_plan_page *pages; /* one or none */
 	struct kfd_criu_event_record *events;
 	struct kfd_criu_plan_svm *svms;
-	/* Addresses that SVM ranges cover, sorted; adjacent ranges are merged */
-	struct criu_range *svm_areas;
+	struct criu_range *svm_areas; /* of svms, sorted; adjacent ones are merged */
 	u32 num_processes, num_options, num_devices, num_bos, num_queues, num_pages, num_events;
 	u32 num_svms, num_svm_areas;
 	bool evicted; /* the queues of the process are evicted */
 
 	/* Render node, see amdgpu_criu_render.h */
 	struct amdgpu_device *adev;
-	/* File to be restored; its gate is closed and the gate's lock held */
-	struct drm_file *file;
+	struct drm_file *file; /* to be restored; its gate is closed and the gate's lock held */
 	struct amdgpu_fpriv *fpriv;
 	struct amdgpu_criu_file_record *files; /* one; EXPORTED: NULL */
 	struct amdgpu_criu_client_name_record *names; /* one or none */
-	/* BOs, in the order of the blob and of the BO table */
-	struct amdgpu_criu_plan_object *objects;
-	/* GEM handles, sorted in ascending order when they are checked */
-	struct amdgpu_criu_plan_handle *handles;
+	struct amdgpu_criu_plan_object *objects; /* in the order of the BO table */
+	struct amdgpu_criu_plan_handle *handles; /* sorted when they are checked */
 	struct amdgpu_criu_plan_mapping *mappings;
 	struct amdgpu_criu_plan_ctx *ctxs;
 	struct amdgpu_criu_plan_bo_list *bo_lists;
@@ -95,8 +88,7 @@ struct criu_plan {
 	struct criu_range *ranges; /* of mappings, sorted, set when they are checked */
 	u32 num_files, num_names, num_objects, num_handles, num_mappings, num_ctxs, num_bo_lists;
 	u32 num_syncobjs, num_userqs;
-	/* While handles are created, all numbers up to this have an entry, which may be empty */
-	u32 last_handle;
+	u32 last_handle; /* all numbers up to it have an entry, while handles are created */
 };
 
 /* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
@@ -109,7 +101,6 @@ int amdgpu_criu_bos_check(struct criu_plan *plan);
 int amdgpu_criu_bos_put(const struct criu_plan *plan);
 int amdgpu_criu_restore(struct criu_plan *plan);
 int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all);
-
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
 
 /* These operations have the same rows in every table. */
@@ -132,7 +123,6 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 u64 kfd_criu_features(void);
-
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, u32 *mqd, u32 num);
@@ -141,9 +131,6 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const u3
 			      u32 num, u32 ctl_stack_size, u32 ctx_size);
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, u32 *to, const u32 *from,
 			u32 num);
-
-int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
-int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);
 
 DEFINE_FREE(criu_dma_buf, struct dma_buf *, IS_ERR_OR_NULL(_T) ? (void)0 : dma_buf_put(_T))
 
@@ -169,8 +156,7 @@ void amdgpu_criu_readmit_bo(struct amdgpu_bo *bo);
 
 /* OUTSIDE: an object of a client that the session has paused */
 struct amdgpu_criu_paused_object {
-	/* The object, with a reference; of a BO the GEM object on the GPU where it was allocated */
-	void *object;
+	void *object; /* with a reference; of a BO the GEM object where it was allocated */
 	const struct criu_object_ops *ops; /* amdgpu_criu_bo_ops or amdgpu_criu_syncobj_ops */
 	u64 size; /* bytes of a BO */
 	pid_t pid; /* process of that client, in the caller's pid namespace */
@@ -181,11 +167,9 @@ struct amdgpu_criu_paused_object {
 /* A search for objects that are shared with other clients */
 struct amdgpu_criu_sharing {
 	const struct criu_call *call; /* its session is of kind CHECKPOINT */
-	/* Its clients are visited, and their objects added. Then others are, which mark them. */
-	bool paused;
+	bool paused; /* first its clients are visited, then others, which mark objects */
 	struct xarray objects; /* struct amdgpu_criu_paused_object by the address of the object */
-	/* What is reported: the first BO with outside set, or else the first syncobj */
-	struct amdgpu_criu_outside *args;
+	struct amdgpu_criu_outside *args; /* reports the first BO that is outside, or syncobj */
 };
 
 int amdgpu_criu_visit(struct amdgpu_criu_sharing *sharing,
@@ -196,6 +180,8 @@ int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing);
 
 /* The gate of an open file, which all its ioctls pass except the checkpoint/restore ioctl. */
 int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file);
+int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
+int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);
 bool amdgpu_criu_is_wait(unsigned int cmd);
 int amdgpu_criu_evict(struct criu_call *call, void *args);
 

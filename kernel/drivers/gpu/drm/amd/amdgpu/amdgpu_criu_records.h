@@ -45,13 +45,11 @@ struct amdgpu_criu_file_record {
 	__u64 va_end; /* end of the GPU address space that the process may use */
 };
 
-/* DRM_CLIENT_NAME_MAX_LEN */
-#define AMDGPU_CRIU_CLIENT_NAME_SIZE 64
+#define AMDGPU_CRIU_CLIENT_NAME_SIZE 64 /* DRM_CLIENT_NAME_MAX_LEN */
 
-/* Human-readable name of the file; at most one. A reader may skip it. */
+/* Name of DRM_IOCTL_SET_CLIENT_NAME; at most one. A reader may skip it. */
 struct amdgpu_criu_client_name_record {
-	/* name of DRM_IOCTL_SET_CLIENT_NAME, zero-padded, not terminated if it fills the field */
-	__u8 name[AMDGPU_CRIU_CLIENT_NAME_SIZE];
+	__u8 name[AMDGPU_CRIU_CLIENT_NAME_SIZE]; /* zero-padded, not terminated if it is full */
 };
 
 /* amdgpu_criu_object_record.flags */

@@ -105,6 +105,12 @@ static void amdgpu_criu_dump_fini(struct criu_dump *dump)
 	dump->call->task = current->group_leader;
 }
 
+static int amdgpu_criu_check_render(struct criu_call *call)
+{
+	return drm_is_render_client(call->client->owner) ?
+	       0 : criu_refuse_state(call, "a file of a card node");
+}
+
 static int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;

@@ -11,8 +11,6 @@
 #include "amdgpu_criu_records.h"
 
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
-struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle);
-
 extern const struct criu_kind amdgpu_criu_files, amdgpu_criu_names, amdgpu_criu_objects,
 	amdgpu_criu_handles, amdgpu_criu_mappings, amdgpu_criu_ctxs, amdgpu_criu_bo_lists,
 	amdgpu_criu_syncobjs;
@@ -25,8 +23,7 @@ struct amdgpu_criu_dump_object {
 	u32 handle; /* its lowest handle, 0 if it has none */
 };
 
-int amdgpu_criu_check_render(struct criu_call *call);
-
+struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle);
 int amdgpu_criu_add_object(struct criu_dump *dump, struct drm_gem_object *gem, u32 handle);
 int amdgpu_criu_find_objects(struct criu_dump *dump);
 void amdgpu_criu_drop_objects(struct criu_dump *dump);
@@ -46,8 +43,7 @@ int amdgpu_criu_dump_object_id(struct criu_dump *dump, struct drm_gem_object *ge
 struct amdgpu_criu_plan_object {
 	struct amdgpu_criu_object_record record;
 	const u8 *metadata; /* tail of the record */
-	/* GEM object of the file's device for it, with a reference, once it exists */
-	struct drm_gem_object *gem;
+	struct drm_gem_object *gem; /* on the file's device, with a reference, once it exists */
 	bool bound; /* it was created for this plan, and its id is bound in the session */
 	u32 prime_handle; /* its handle in the file's table of imports, or 0 */
 	u32 borrowed_handle; /* temporary handle until the BO lists are created, or 0 */
@@ -83,10 +79,8 @@ void amdgpu_criu_plan_init(struct criu_plan *plan, struct criu_call *call,
 void amdgpu_criu_plan_free(struct criu_plan *plan);
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *plan,
 							u64 object_id);
-
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);
-
 int amdgpu_criu_object_get(struct criu_plan *plan, void *entry);
 void amdgpu_criu_object_put(struct criu_plan *plan, void *entry);
 int amdgpu_criu_object_handle(struct criu_plan *plan,
@@ -95,7 +89,6 @@ int amdgpu_criu_cmp_numbers(const void *a, const void *b);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 int amdgpu_criu_attach_userptrs(struct criu_dump *dump);
-
 u64 amdgpu_criu_object_offset(struct drm_gem_object *gem);
 
 #endif /* _AMDGPU_CRIU_RENDER_H_ */

@@ -43,8 +43,7 @@
 #define CRIU_BLOB_RECORDS_MAX SZ_4M
 #define CRIU_BLOB_TYPES_MAX 64
 
-/* Maximum bytes of a fixed structure, which is lowered on the stack. */
-#define CRIU_RECORD_FIXED_MAX 512
+#define CRIU_RECORD_FIXED_MAX 512 /* bytes of a fixed structure, lowered on the stack */
 
 /* First bytes of a blob */
 struct criu_blob_header {
@@ -76,13 +75,11 @@ struct criu_record_header {
 #define CRIU_RECORD_DRIVER 0x10
 #define CRIU_RECORD_END 0xffff
 
-/* Bytes of a driver's name in a blob, zero-padded. */
 #define CRIU_DRIVER_NAME_SIZE 8
 
 /* Source of the state; always the first record */
 struct criu_record_identity {
-	/* Name of the driver, zero-padded, not terminated if it fills the field */
-	__u8 driver[CRIU_DRIVER_NAME_SIZE];
+	__u8 driver[CRIU_DRIVER_NAME_SIZE]; /* zero-padded, not terminated if it is full */
 	__u32 node; /* kind of device node, a number that the driver defines */
 	__u32 page_size; /* the writer's page size; sizes and offsets are multiples of it */
 };
@@ -94,10 +91,9 @@ struct criu_record_end {
 	__u32 crc; /* CRC-32C (seed ~0, not inverted at the end) of all bytes before this field */
 };
 
-/* criu_record_desc.flags: records of this type may have a tail. */
-#define CRIU_DESC_TAIL BIT(0)
-/* criu_record_desc.flags: the writer marks records of this type %CRIU_RECORD_MAY_SKIP. */
-#define CRIU_DESC_MAY_SKIP BIT(1)
+/* criu_record_desc.flags */
+#define CRIU_DESC_TAIL BIT(0) /* records of this type may have a tail */
+#define CRIU_DESC_MAY_SKIP BIT(1) /* the writer marks them %CRIU_RECORD_MAY_SKIP */
 
 /* An earlier version of a record type */
 struct criu_record_older {
@@ -115,12 +111,10 @@ struct criu_record_desc {
 	__u16 version_min; /* oldest version that is read, or written if the target requires it */
 	__u16 version_max; /* newest version that is read, and the default for writing */
 	__u16 flags;
-	/* Bytes of the fixed structure when version_max was released; a smaller one is damaged */
-	__u32 size_min;
+	__u32 size_min; /* bytes of the fixed structure when version_max was released */
 	__u32 size_now; /* bytes of the fixed structure of version_max in this kernel */
 	__u32 count_min; /* a blob with fewer records of the type is damaged */
-	/* A blob with more is damaged; 0: no limit except the limits of the blob */
-	__u32 count_max;
+	__u32 count_max; /* a blob with more is damaged; 0: only the limits of the blob */
 	/* Versions from version_min up to, but not including, version_max */
 	const struct criu_record_older *older;
 	const char *name;
@@ -163,8 +157,7 @@ struct criu_blob_schema {
 	__u32 node; /* kind of device node */
 	__u32 page_size; /* page size of this kernel */
 	__u32 num_records; /* rows of records, at most CRIU_BLOB_TYPES_MAX */
-	/* The table, which begins with CRIU_RECORD_IDENTITY_ROW and CRIU_RECORD_END_ROW */
-	const struct criu_record_desc *records;
+	const struct criu_record_desc *records; /* begins with the rows of IDENTITY and END */
 };
 
 #define CRIU_BLOB_SCHEMA(_driver, _node, _records) \
@@ -204,10 +197,8 @@ struct criu_blob_writer {
 	const struct criu_record_desc *desc; /* row of the last record */
 	__u64 num_records;
 	int error; /* first error; sticky, returned by criu_writer_finish() */
-	/* The record that the target cannot read, if any, and the reason */
-	struct criu_blob_fault fault;
-	/* Of each row of the schema's table: what its records become */
-	struct criu_writer_row {
+	struct criu_blob_fault fault; /* the record that the target cannot read, if any */
+	struct criu_writer_row { /* of each row of the schema's table */
 		__u16 version; /* that is written; 0: the target reads none, and may skip them */
 		__u16 size; /* bytes of the fixed structure that the target supports */
 		__u32 count; /* records so far */
@@ -233,11 +224,9 @@ struct criu_blob {
 
 /* A record of an open blob */
 struct criu_record {
-	/* Its row in the table; NULL before the first criu_blob_next() */
-	const struct criu_record_desc *desc;
+	const struct criu_record_desc *desc; /* its row in the table; NULL at the beginning */
 	__u16 version; /* version, between the bounds of the row */
-	/* Fixed structure as the writer wrote it; use criu_record_get() to read it */
-	const __u8 *fixed;
+	const __u8 *fixed; /* as the writer wrote it; use criu_record_get() to read it */
 	__u32 fixed_size;
 	const __u8 *tail; /* pieces that criu_record_tail() has not yet returned */
 	__u32 tail_size; /* bytes of them */

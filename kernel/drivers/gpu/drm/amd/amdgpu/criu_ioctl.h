@@ -12,14 +12,9 @@
 #include "criu_blob.h"
 #include "criu_session.h"
 
-/* Maximum size of a structure of an operation in this kernel. */
-#define CRIU_ARGS_MAX 128
-
-/* Maximum bytes of the reason why a call is refused. */
-#define CRIU_REASON_SIZE 256
-
-/* Maximum number of descriptors that a call returns. */
-#define CRIU_NEW_FILES_MAX 64
+#define CRIU_ARGS_MAX 128 /* bytes of the structure of an operation */
+#define CRIU_REASON_SIZE 256 /* bytes of the reason why a call is refused */
+#define CRIU_NEW_FILES_MAX 64 /* descriptors that a call returns */
 
 /* One call of an operation */
 struct criu_call {
@@ -31,8 +26,7 @@ struct criu_call {
 	u32 ureason_size;
 	char *reason; /* CRIU_REASON_SIZE bytes, empty until criu_refuse() */
 	const struct criu_op *op; /* row of the operation */
-	/* The session that the caller passes, with a reference; NULL if the operation has none */
-	struct criu_session *session;
+	struct criu_session *session; /* of the caller, with a reference; NULL without one */
 	void *args; /* the kernel's copy of its structure */
 	u64 uargs; /* user pointer to the caller's structure */
 	u32 uargs_size;
@@ -58,12 +52,11 @@ struct criu_op {
 	const char *name;
 	u32 size_v1; /* bytes of the structure in its first released version */
 	u32 size_now; /* bytes of the structure in this kernel */
-	/* Kinds of session of which the first field of the structure is a descriptor, a __s32 */
-	enum criu_session_kind session;
+	enum criu_session_kind session; /* kinds of which the first field is a descriptor */
 	bool in_only; /* the structure has no output fields */
 };
 
-/* Row of an operation table. @_last_v1: last field of the first released version of @_struct. */
+/* @_last_v1: last field of the first released version of @_struct. */
 #define CRIU_OP(_op, _name, _session, _fn, _struct, _last_v1, _in_only) \
 	[_op] = { \
 		.fn = (_fn), .name = (_name), .in_only = (_in_only), \
@@ -133,36 +126,30 @@ struct criu_kind {
 	bool id64; /* Optional: the id is a u64 */
 	bool backwards; /* Optional: applied from the last entry to the first */
 	bool live; /* Optional: also dumped while the client runs */
-	/* Optional: arrays, each with its number of items in a field of the record */
-	struct criu_kind_tail {
+	struct criu_kind_tail { /* Optional: arrays */
 		u16 count; /* offset in the entry: number of items, a __u32 */
 		u16 items; /* offset in the entry: pointer to the items */
 		u16 size; /* bytes of an item; 0: no such tail */
 	} tails[CRIU_TAILS_MAX];
-	/* Optional: ranges that do not overlap, ids among them, and the reason if they do */
-	struct criu_kind_unique {
+	struct criu_kind_unique { /* Optional: ranges that do not overlap, ids among them */
 		criu_range_fn range_of;
-		const char *fault;
+		const char *fault; /* the reason if they do */
 		u16 kept; /* Optional: offset in the plan: pointer to the sorted ranges */
 	} unique[CRIU_UNIQUE_MAX];
 
-	/* Optional: writes the records of a client. Without it, another kind writes them. */
-	int (*dump)(struct criu_dump *dump);
+	int (*dump)(struct criu_dump *dump); /* Optional: writes the records of a client */
 
 	/* First pass. Optional: returns why a record is damaged (-EBADMSG), or NULL */
 	const char *(*fault)(struct criu_plan *plan, void *entry);
-	/* Optional: for other errors; reports the reason */
-	int (*check)(struct criu_plan *plan, void *entry);
-	/* Optional: called last, also without entries */
-	int (*check_all)(struct criu_plan *plan);
+	int (*check)(struct criu_plan *plan, void *entry); /* Optional: for other errors */
+	int (*check_all)(struct criu_plan *plan); /* Optional: called last, also without entries */
 	/*
 	 * Second pass. undo() and undo_all() revert what was done, also if it failed, and are not
 	 * called for what has not begun. Required: apply(), or begin() for all entries.
 	 */
 	int (*begin)(struct criu_plan *plan);
 	int (*apply)(struct criu_plan *plan, void *entry);
-	/* Optional: called with the result; returns the new result */
-	int (*end)(struct criu_plan *plan, int ret);
+	int (*end)(struct criu_plan *plan, int ret); /* Optional: returns the new result */
 	/* Required if what was done does not go away with what other kinds undo */
 	void (*undo)(struct criu_plan *plan, void *entry);
 	void (*undo_all)(struct criu_plan *plan);

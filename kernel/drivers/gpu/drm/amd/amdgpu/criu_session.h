@@ -36,8 +36,7 @@ enum criu_session_kind {
 	CRIU_SESSION_NONE = 0,
 	CRIU_SESSION_CHECKPOINT = 1,
 	CRIU_SESSION_RESTORE = 2,
-	/* Was of kind CHECKPOINT until criu_session_set_live(). */
-	CRIU_SESSION_LIVE = 4,
+	CRIU_SESSION_LIVE = 4, /* was of kind CHECKPOINT until criu_session_set_live() */
 
 	/* Sets of kinds. */
 	CRIU_SESSION_BOTH = CRIU_SESSION_CHECKPOINT | CRIU_SESSION_RESTORE,
@@ -45,13 +44,11 @@ enum criu_session_kind {
 	CRIU_SESSION_ANY = CRIU_SESSION_BOTH | CRIU_SESSION_LIVE,
 };
 
-/* Maximum number of objects in a session, far above the needs of real processes. */
-#define CRIU_SESSION_OBJECTS_MAX SZ_1M
+#define CRIU_SESSION_OBJECTS_MAX SZ_1M /* far above the needs of real processes */
 
 struct criu_session {
 	struct file *file; /* its file; a reference to the file is a reference to the session */
-	/* Changes once, from CHECKPOINT to LIVE, under the hold lock */
-	enum criu_session_kind kind;
+	enum criu_session_kind kind; /* may change to LIVE, once, under the hold lock */
 	/* Innermost, except for get(). Protects the tables and what follows up to claims_ended. */
 	struct mutex lock;
 	struct xarray by_id; /* all objects, by id */
@@ -60,10 +57,7 @@ struct criu_session {
 	u64 last_id; /* last allocated id, in a session of kind CHECKPOINT */
 	unsigned long claims_ended; /* number of ended claims; waiters check it */
 	wait_queue_head_t claim_wait; /* wait queue of the waiters */
-	/*
-	 * Outermost: taken before @lock and before what export() takes. Held during export() and
-	 * copy(), so that each object is exported once, and to set criu_object.dmabuf or .copy.
-	 */
+	/* Outermost. Held during export() and copy(), and to set criu_object.dmabuf or .copy. */
 	struct mutex export_lock;
 	struct list_head holds; /* clients held, protected by the hold lock */
 };
@@ -90,8 +84,7 @@ struct criu_object_ops {
 	 * all descriptors of an object refer to one dma-buf. Called in any process with the session
 	 */
 	struct dma_buf *(*export)(void *object);
-	/* Like export, for copying the contents. Does not change the object */
-	struct dma_buf *(*copy)(void *object);
+	struct dma_buf *(*copy)(void *object); /* for copying the contents, without changes */
 	void (*end_copy)(struct dma_buf *dmabuf); /* before the session drops the result of copy */
 };
 
@@ -115,8 +108,7 @@ struct criu_client {
 	const struct criu_client_ops *ops;
 	struct criu_session *session; /* holds the client, or NULL; protected by the hold lock */
 	struct list_head of_session; /* in criu_session.holds */
-	/* Leader of the process that is saved, once it is paused; protected by the hold lock */
-	struct task_struct *task;
+	struct task_struct *task; /* leader of a paused process; protected by the hold lock */
 	struct percpu_ref calls; /* running ioctls; killed while new ones wait */
 	int stopped; /* the reference is killed; an int for xchg() */
 	bool restoring; /* RESTORE is running, which holds lock only in part */

@@ -12,18 +12,17 @@
 
 long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg);
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
-
 bool kfd_criu_is_reset(const struct kfd_process_device *pdd);
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
 
+extern const struct criu_client_ops kfd_criu_process_ops;
 extern const struct criu_kind kfd_criu_processes, kfd_criu_devices, kfd_criu_bos,
 	kfd_criu_event_pages, kfd_criu_events, kfd_criu_svms, kfd_criu_queues, kfd_criu_options;
 
 /* Entries of a plan, each with its record */
 struct kfd_criu_plan_device {
 	struct kfd_criu_device_record record;
-	/* Target GPU; NULL: the process did not use the GPU, and the GPU is missing */
-	struct kfd_process_device *pdd;
+	struct kfd_process_device *pdd; /* of the target; NULL: missing, and was not used */
 	struct file *drm_file; /* file whose VM it takes; the reference passes to pdd */
 	u32 wave_layout; /* of the trap handler of pdd */
 	bool vm_done; /* pdd has the VM */
@@ -56,7 +55,6 @@ struct kfd_criu_plan_svm {
 };
 
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct criu_plan *plan, u32 gpu_id);
-
 int kfd_criu_restore(struct criu_call *call, void *args);
 int kfd_criu_resume(struct criu_call *call, void *args);
 int kfd_criu_unpause_locked(struct kfd_process *p);
@@ -72,8 +70,6 @@ void kfd_criu_forget_svm(struct kfd_process *p);
 void kfd_criu_signal_events(struct kfd_process *p);
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call);
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
-
-extern const struct criu_client_ops kfd_criu_process_ops;
 
 bool kfd_criu_mqd_tested(struct kfd_node *node);
 void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);

@@ -89,8 +89,7 @@ struct kfd_criu_device_record {
 
 /* A BO of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, or imported. Tail: __u32 gpu_id[num_mapped]. */
 struct kfd_criu_bo_record {
-	/* Id in the session; several BOs may share an id if all but one of them are imports */
-	__u64 object_id;
+	__u64 object_id; /* in the session; all but one of the BOs with an id are imports */
 	__u64 size; /* bytes of the BO */
 	__u64 va; /* GPU virtual address, 0 if it has none */
 	__u64 user_addr; /* userptr: address in the process */
@@ -107,8 +106,7 @@ struct kfd_criu_bo_record {
 
 /* The page of signal slots; at most one. Tail: __u64 slot[num_slots]. */
 struct kfd_criu_event_page_record {
-	/* BO that user mode has provided; 0: allocated by the kernel, as those before 7.3 do */
-	__u64 handle;
+	__u64 handle; /* BO that user mode has provided; 0: of the kernel, if it is before 7.3 */
 	__u64 mapped_size; /* bytes of the page that user mode can map */
 	__u32 num_slots; /* slots in the tail; 0 if a BO holds them */
 	__u32 pad;
@@ -147,8 +145,7 @@ struct kfd_criu_cus {
 struct kfd_criu_queue_record {
 	__u32 gpu_id; /* GPU of the queue */
 	__u32 queue_id;
-	/* KFD_IOC_QUEUE_TYPE_*; a queue created by engine id has the type of its engine */
-	__u32 type;
+	__u32 type; /* KFD_IOC_QUEUE_TYPE_*; of its engine if it was created by engine id */
 	__u32 flags;
 	__u64 ring_base; /* address of the ring, 0 with KFD_CRIU_QUEUE_NO_RING */
 	__u64 ring_size;
@@ -169,8 +166,7 @@ struct kfd_criu_queue_record {
 	__u32 mqd_size; /* bytes of all MQDs */
 	__u32 mqd_stack_size; /* bytes of all control stacks that the kernel keeps */
 	__u32 pad;
-	/* If masks in the MQDs are relative to them, or saved waves occupy them */
-	struct kfd_criu_cus active_cus;
+	struct kfd_criu_cus active_cus; /* if masks in MQDs or saved waves refer to them */
 };
 
 /* A range of AMDKFD_IOC_SVM. Tail: struct kfd_ioctl_svm_attribute[num_attrs]. */

@@ -18,8 +18,7 @@ struct amdgpu_fpriv;
 struct criu_dump;
 struct criu_kind;
 
-/* AMDGPU_MAX_USERQ_COUNT of the driver */
-#define AMDGPU_CRIU_USERQS_MAX 512
+#define AMDGPU_CRIU_USERQS_MAX 512 /* AMDGPU_MAX_USERQ_COUNT of the driver */
 
 /* A user queue. Its fences are signaled. Tail: __u32 for each word of the MQD. */
 struct amdgpu_criu_userq_record {

@@ -64,28 +64,22 @@ int amdgpu_criu_dump_object_id(struct criu_dump *dump, struct drm_gem_object *ge
 	return object ? 0 : -EOPNOTSUPP;
 }
 
-static u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
+/* Returns the flags for the BO table, except those that depend on other files, and the domain. */
+static u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record,
+					  u32 *domain)
 {
-	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
-		return AMDGPU_CRIU_DOMAIN_CPU;
-	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS)
-		return AMDGPU_CRIU_DOMAIN_NONE;
-	if (record->preferred_domains & AMDGPU_GEM_DOMAIN_VRAM)
-		return AMDGPU_CRIU_DOMAIN_VRAM;
-	return AMDGPU_CRIU_DOMAIN_GTT;
-}
+	const u32 preferred = record->preferred_domains;
 
-/* Returns the flags for the BO table, except those that depend on other files. */
-static u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record)
-{
+	*domain = AMDGPU_CRIU_DOMAIN_CPU;
 	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
 		return AMDGPU_CRIU_BO_USERPTR;
-	if (record->preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL)
-		return AMDGPU_CRIU_BO_DOORBELL;
+	*domain = preferred & AMDGPU_GEM_DOMAIN_VRAM ? AMDGPU_CRIU_DOMAIN_VRAM :
+						       AMDGPU_CRIU_DOMAIN_GTT;
+	if (!(preferred & AMDGPU_CRIU_SPECIAL_DOMAINS))
+		return AMDGPU_CRIU_BO_CONTENTS;
+	*domain = AMDGPU_CRIU_DOMAIN_NONE;
 	/* GDS, GWS and OA are assigned for each submission. */
-	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS)
-		return 0;
-	return AMDGPU_CRIU_BO_CONTENTS;
+	return preferred & AMDGPU_GEM_DOMAIN_DOORBELL ? AMDGPU_CRIU_BO_DOORBELL : 0;
 }
 
 static void amdgpu_criu_object_entry(const void *from, struct amdgpu_criu_bo *entry)
@@ -201,8 +195,7 @@ static void amdgpu_criu_describe_bo(const struct criu_dump *dump, struct amdgpu_
 		record->user_flags = amdgpu_ttm_tt_get_userflags(bo->tbo.ttm);
 		record->flags |= AMDGPU_CRIU_OBJECT_USERPTR;
 	}
-	record->domain = amdgpu_criu_object_domain(record);
-	record->table_flags |= amdgpu_criu_object_table_flags(record);
+	record->table_flags |= amdgpu_criu_object_table_flags(record, &record->domain);
 }
 
 static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_dump_object *object)
@@ -329,6 +322,7 @@ static const char *amdgpu_criu_object_fault(struct criu_plan *plan, void *entry)
 	const struct amdgpu_criu_object_record *record = entry;
 	const bool own = amdgpu_criu_object_is_own(plan, record);
 	const char *fault;
+	u32 flags, domain;
 
 	if (!record->object_id)
 		return "no id";
@@ -341,8 +335,8 @@ static const char *amdgpu_criu_object_fault(struct criu_plan *plan, void *entry)
 		fault = amdgpu_criu_user_fault(record);
 	if (fault)
 		return fault;
-	if (record->domain != amdgpu_criu_object_domain(record) ||
-	    (record->table_flags & ~sharing) != amdgpu_criu_object_table_flags(record))
+	flags = amdgpu_criu_object_table_flags(record, &domain);
+	if (record->domain != domain || (record->table_flags & ~sharing) != flags)
 		return "entry of the BO table does not fit its kind";
 	if (!(record->table_flags & AMDGPU_CRIU_BO_IMPORTED) != own)
 		return "of the file's GPU and of another";

@@ -306,37 +306,29 @@ int amdgpu_criu_claim(struct criu_call *call, u64 id, const struct drm_device *d
 	return ret;
 }
 
-static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
-				  const struct amdgpu_criu_paused_object *object)
-{
-	struct amdgpu_criu_paused_object *entry = kmemdup(object, sizeof(*object),
-							  GFP_KERNEL_ACCOUNT);
-	int ret;
-
-	if (!entry)
-		return -ENOMEM;
-	ret = xa_insert(&sharing->objects, (unsigned long)object->object, entry,
-			GFP_KERNEL_ACCOUNT);
-	if (ret) {
-		kfree(entry);
-		return ret == -EBUSY ? 0 : ret;
-	}
-	object->ops->get(object->object);
-	return 0;
-}
-
 /* Visits an object of a client: adds it, or marks it if a paused client has it as well. */
 int amdgpu_criu_visit(struct amdgpu_criu_sharing *sharing,
 		      const struct amdgpu_criu_paused_object *object)
 {
 	const bool is_bo = object->ops == &amdgpu_criu_bo_ops;
 	struct amdgpu_criu_outside *args = sharing->args;
-	struct amdgpu_criu_paused_object *found;
+	struct amdgpu_criu_paused_object *found =
+		xa_load(&sharing->objects, (unsigned long)object->object);
+	int ret;
 
-	if (sharing->paused)
-		return amdgpu_criu_add_paused(sharing, object);
-	found = xa_load(&sharing->objects, (unsigned long)object->object);
-	if (!found || found->outside)
+	if (sharing->paused && !found) {
+		found = kmemdup(object, sizeof(*object), GFP_KERNEL_ACCOUNT);
+		if (!found)
+			return -ENOMEM;
+		ret = xa_insert(&sharing->objects, (unsigned long)object->object, found,
+				GFP_KERNEL_ACCOUNT);
+		if (ret)
+			kfree(found);
+		else
+			object->ops->get(object->object);
+		return ret;
+	}
+	if (sharing->paused || !found || found->outside)
 		return 0;
 	found->outside = true;
 	if (!args->num_bos && (is_bo || !args->num_syncobjs)) {

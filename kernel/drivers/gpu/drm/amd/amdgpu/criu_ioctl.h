@@ -106,8 +106,8 @@ struct criu_plan;
 #define CRIU_TAILS_MAX 2
 #define CRIU_UNIQUE_MAX 2
 
-/* Returns the range of an entry, of size 0 if it has none */
-typedef struct criu_range (*criu_range_fn)(const struct criu_kind *kind, const void *entry);
+/* Returns the range of an entry, of size 0 if it has none. @gpu: of criu_check_ranges() */
+typedef struct criu_range (*criu_range_fn)(const struct criu_kind *kind, const void *entry, u32 gpu);
 
 /*
  * A kind of record. The plan has an array of entries for it, each of which begins with the record.
@@ -173,7 +173,9 @@ struct criu_kind {
 /* The ids are ranges that do not overlap. */
 #define CRIU_UNIQUE_EXTENT_KEPT(_ranges) \
 	{ criu_id_range, "it overlaps another", offsetof(struct criu_plan, _ranges) }
-struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry);
+struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry, u32 gpu);
+int criu_check_ranges(struct criu_call *call, struct criu_plan *plan,
+		      const struct criu_kind_unique *unique, u32 gpu);
 void *criu_entry(const struct criu_kind *kind, const struct criu_plan *plan, u32 position);
 
 int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct criu_plan *plan);

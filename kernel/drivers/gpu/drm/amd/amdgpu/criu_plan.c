@@ -50,7 +50,7 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 }
 
 /* The range of a kind whose entries have unique ids */
-struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry)
+struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry, u32 gpu)
 {
 	return (struct criu_range) {
 		.start = criu_entry_id(kind, entry),
@@ -59,8 +59,8 @@ struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry)
 }
 
 /* Checks that the ranges of the entries of the current kind do not overlap. */
-static int criu_check_ranges(struct criu_call *call, struct criu_plan *plan,
-			     const struct criu_kind_unique *unique)
+int criu_check_ranges(struct criu_call *call, struct criu_plan *plan,
+		      const struct criu_kind_unique *unique, u32 gpu)
 {
 	const u32 max = criu_num_entries(call->kind, plan);
 	struct criu_range *ranges __free(kvfree) =
@@ -71,7 +71,7 @@ static int criu_check_ranges(struct criu_call *call, struct criu_plan *plan,
 	if (!ranges)
 		return -ENOMEM;
 	for (u32 i = 0; i < max; i++) {
-		ranges[num] = unique->range_of(call->kind, criu_entry(call->kind, plan, i));
+		ranges[num] = unique->range_of(call->kind, criu_entry(call->kind, plan, i), gpu);
 		ranges[num].index = i;
 		num += !!ranges[num].size;
 	}
@@ -120,7 +120,7 @@ static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
 	}
 	call->entry = NULL;
 	for (int i = 0; !ret && i < CRIU_UNIQUE_MAX && kind->unique[i].range_of; i++)
-		ret = criu_check_ranges(call, plan, &kind->unique[i]);
+		ret = criu_check_ranges(call, plan, &kind->unique[i], 0);
 	if (!ret && kind->check_all)
 		ret = kind->check_all(plan);
 	call->entry = NULL;

@@ -119,23 +119,16 @@ static int kfd_criu_prepare(struct criu_dump *dump)
 
 static int kfd_criu_process_info(struct criu_call *call, void *args)
 {
-	struct criu_dump dump = {
-		.call = call,
-		.pause = kfd_criu_pause,
-		.prepare = kfd_criu_prepare,
-		.p = call->client->owner,
-	};
+	struct criu_dump dump = { .call = call, .p = call->client->owner, .pause = kfd_criu_pause,
+				  .prepare = kfd_criu_prepare };
 
 	return amdgpu_criu_info(&dump, args);
 }
 
 static int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
-	struct criu_dump dump = {
-		.call = call,
-		.prepare = kfd_criu_prepare,
-		.p = call->client->owner,
-	};
+	struct criu_dump dump = { .call = call, .p = call->client->owner,
+				  .prepare = kfd_criu_prepare };
 
 	return amdgpu_criu_dump(&dump, args);
 }

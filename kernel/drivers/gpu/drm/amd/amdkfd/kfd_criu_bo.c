@@ -257,36 +257,21 @@ static int kfd_criu_check_bo(struct criu_plan *plan, void *entry)
 }
 
 /* Two BOs must not overlap on a GPU: amdgpu_vm_bo_map() would refuse the second. */
-static int kfd_criu_check_bo_overlap(struct criu_plan *plan, u32 gpu_id)
+static struct criu_range kfd_criu_mapped_range(const struct criu_kind *kind, const void *entry,
+					       u32 gpu_id)
 {
-	struct criu_range *ranges __free(kvfree) =
-		kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
-	const struct criu_range *culprit;
-	u32 i, j, num = 0;
+	const struct kfd_criu_plan_bo *bo = entry;
+	struct criu_range range = { .start = bo->record.va };
 
-	if (!ranges)
-		return -ENOMEM;
-	for (i = 0; i < plan->num_bos; i++) {
-		const struct kfd_criu_plan_bo *bo = &plan->bos[i];
-
-		for (j = 0; j < bo->record.num_mapped; j++) {
-			if (bo->mapped[j] != gpu_id)
-				continue;
-			ranges[num++] = (struct criu_range) {
-				.start = bo->record.va,
-				.size = kfd_criu_bo_va_size(&bo->record),
-				.index = i,
-			};
-		}
-	}
-	if (!criu_ranges_check(ranges, num, &culprit))
-		return 0;
-	plan->call->entry = &plan->bos[culprit->index];
-	return criu_refuse(plan->call, -EBADMSG, "it overlaps another on GPU %u", gpu_id);
+	for (u32 i = 0; i < bo->record.num_mapped; i++)
+		if (bo->mapped[i] == gpu_id)
+			range.size = kfd_criu_bo_va_size(&bo->record);
+	return range;
 }
 
 /* A process may import a BO that it has allocated, and import a BO more than once. */
-static struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const void *entry)
+static struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const void *entry,
+						  u32 gpu_id)
 {
 	const struct kfd_criu_bo_record *record = entry;
 
@@ -298,10 +283,11 @@ static struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, 
 
 static int kfd_criu_check_bos(struct criu_plan *plan)
 {
+	const struct criu_kind_unique mapped = { kfd_criu_mapped_range, "it overlaps another" };
 	int ret = 0;
 
 	for (u32 i = 0; !ret && i < plan->num_devices; i++)
-		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id);
+		ret = criu_check_ranges(plan->call, plan, &mapped, plan->devices[i].record.gpu_id);
 	return ret ? ret : amdgpu_criu_bos_check(plan);
 }
 

@@ -302,7 +302,8 @@ static int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
 }
 
 /* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */
-static struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, const void *entry)
+static struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, const void *entry,
+						 u32 gpu)
 {
 	const struct kfd_criu_queue_record *record = entry;
 
@@ -313,13 +314,10 @@ static struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, c
 
 static u32 kfd_criu_queue_type(const struct queue_properties *properties)
 {
-	if (properties->type == KFD_QUEUE_TYPE_SDMA)
-		return KFD_IOC_QUEUE_TYPE_SDMA;
-	if (properties->type == KFD_QUEUE_TYPE_SDMA_XGMI)
-		return KFD_IOC_QUEUE_TYPE_SDMA_XGMI;
-	if (properties->format == KFD_QUEUE_FORMAT_AQL)
-		return KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
-	return KFD_IOC_QUEUE_TYPE_COMPUTE;
+	return properties->type == KFD_QUEUE_TYPE_SDMA ? KFD_IOC_QUEUE_TYPE_SDMA :
+	       properties->type == KFD_QUEUE_TYPE_SDMA_XGMI ? KFD_IOC_QUEUE_TYPE_SDMA_XGMI :
+	       properties->format == KFD_QUEUE_FORMAT_AQL ? KFD_IOC_QUEUE_TYPE_COMPUTE_AQL :
+	       KFD_IOC_QUEUE_TYPE_COMPUTE;
 }
 
 static const char *kfd_criu_queue_uncarriable(const struct queue *q,

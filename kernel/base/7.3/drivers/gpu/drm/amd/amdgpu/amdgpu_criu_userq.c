@@ -408,7 +408,8 @@ static int amdgpu_criu_check_userq(struct criu_plan *plan, void *entry)
 	return ret ? criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself") : 0;
 }
 
-static struct criu_range amdgpu_criu_doorbell_range(const struct criu_kind *kind, const void *entry)
+static struct criu_range amdgpu_criu_doorbell_range(const struct criu_kind *kind, const void *entry,
+						    u32 gpu)
 {
 	const struct amdgpu_criu_userq_record *record = entry;
 

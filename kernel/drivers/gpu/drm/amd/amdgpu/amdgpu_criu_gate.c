@@ -6,11 +6,7 @@
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_userq.h"
 
-/*
- * The gate of an open file. All ioctls of the file except the checkpoint/restore ioctl
- * pass through the gate. The checkpoint/restore ioctl closes it, so that the state of the
- * file does not change between PROCESS_INFO and UNPAUSE, or between RESTORE and RESUME.
- */
+/* The gate of a file is closed from PROCESS_INFO to UNPAUSE, and from RESTORE to RESUME. */
 
 /* A client of a session is a &struct drm_file, which exists as long as its struct file. */
 static void amdgpu_criu_file_get(void *owner)
@@ -117,9 +113,8 @@ bool amdgpu_criu_is_wait(unsigned int cmd)
 }
 
 /*
- * The mmap() of the driver. DRM maps a BO from its beginning only. A process may split a mapping by
- * munmap(), mprotect(), mremap() or madvise() of a part, so between RESTORE and RESUME a mapping
- * may begin inside a BO. DRM then gets the offset of the BO for its lookup and its checks.
+ * The mmap() of the driver. DRM maps a BO from its beginning only, but a process may have split a
+ * mapping. So between RESTORE and RESUME, DRM gets the offset of the BO for its lookup and checks.
  */
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma)
 {

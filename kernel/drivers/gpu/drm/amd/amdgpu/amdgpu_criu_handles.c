@@ -6,11 +6,10 @@
  */
 
 /*
- * drm_gem_handle_create() and drm_gem_prime_fd_to_handle() allocate the lowest free
- * number. A restore needs a specific number, so every free number below it gets an empty entry
- * until all handles exist, and the handles are created in ascending order. No other task may open
- * or close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
- * numbers can be requested.
+ * drm_gem_handle_create() and drm_gem_prime_fd_to_handle() allocate the lowest free number. A
+ * restore needs a specific number, so every free number below it gets an empty entry until all
+ * handles exist, and the handles are created in ascending order. No other task may open or close
+ * handles of the file in between.
  */
 #include <drm/drm_prime.h>
 #include <linux/sort.h>

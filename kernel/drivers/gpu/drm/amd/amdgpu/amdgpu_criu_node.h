@@ -110,10 +110,7 @@ int amdgpu_criu_unpause(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_file *copier);
 
-/*
- * Rows of operation tables. @_struct: its name after amdgpu_criu_. AMDGPU_CRIU_OP_IN(): the
- * structure has no output fields.
- */
+/* Rows of operation tables. @_struct: name after amdgpu_criu_. _IN: it has no output fields. */
 #define AMDGPU_CRIU_OP(_op, _session, _fn, _struct, _last_v1) \
 	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, struct amdgpu_criu_##_struct, \
 		_last_v1, false)

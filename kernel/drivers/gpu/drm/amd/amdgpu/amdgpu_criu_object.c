@@ -2,14 +2,14 @@
 /*
  * A BO that is shared by several files: on one GPU or several, by render nodes and KFD.
  *
- * The GEM object that was allocated identifies a BO in a session. A GPU that imports the
- * BO of another GPU has a second GEM object, which represents the same BO. Files of one
- * GPU share the GEM object.
+ * The GEM object that was allocated identifies a BO in a session. A GPU that imports the BO of
+ * another GPU has a second GEM object, which represents the same BO. Files of one GPU share the GEM
+ * object.
  *
- * DMABUF returns a copy, a dma-buf for copying the contents, for a BO that has no dma-buf
- * of its own. The BO has no pointer to the copy, so exporting the BO works, or fails, as
- * before. The copy refuses attachments. Files of the BO's device import it without PRIME,
- * whose tables hold only one dma-buf for each BO.
+ * DMABUF returns a copy, a dma-buf for copying the contents, for a BO that has no dma-buf of its
+ * own. The BO has no pointer to the copy, so exporting the BO works, or fails, as before. The copy
+ * refuses attachments. Files of the BO's device import it without PRIME, whose tables hold only one
+ * dma-buf for each BO.
  */
 #include <drm/drm_drv.h>
 #include <drm/drm_prime.h>

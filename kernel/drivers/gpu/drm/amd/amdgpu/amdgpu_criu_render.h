@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Checkpoint and restore of an open render-node file: shared declarations. The table "Code" of
- * criu.rst lists the files. Lock order: criu_client.lock, then the locks of criu_session.h, then
- * the locks of GEM and reservations.
- */
+/* Lock order: criu_client.lock, the locks of criu_session.h, the locks of GEM and reservations. */
 #ifndef _AMDGPU_CRIU_RENDER_H_
 #define _AMDGPU_CRIU_RENDER_H_
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * The record types of a render-node file and of EXPORTED, and their versions. As in
- * kfd_criu_schema.c, this file uses no type of the driver.
- */
+/* The record types of render-node files and of EXPORTED, without a type of the driver */
 #include <asm/page.h>
 
 #include "amdgpu_criu_records.h"

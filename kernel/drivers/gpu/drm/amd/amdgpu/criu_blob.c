@@ -17,11 +17,7 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 	return NULL;
 }
 
-/*
- * Reader. Sizes and the checksum of the whole blob are checked for damage first, so
- * -EOPNOTSUPP always means an undamaged blob that this kernel does not support.
- */
-
+/* Sizes and the checksum are checked first, so -EOPNOTSUPP means an undamaged blob. */
 static int criu_fault(struct criu_blob_fault *fault, int error, const char *reason)
 {
 	fault->reason = reason;

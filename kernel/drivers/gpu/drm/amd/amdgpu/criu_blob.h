@@ -67,10 +67,7 @@ struct criu_record_header {
 	__u32 size; /* bytes of the payload: fixed structure and tail */
 };
 
-/*
- * Record types of the codec. Types of drivers begin at CRIU_RECORD_DRIVER. Each kind of
- * node has its own types, so that the type alone identifies a record.
- */
+/* Record types of the codec. Those of a driver differ between its kinds of node. */
 #define CRIU_RECORD_IDENTITY 1
 #define CRIU_RECORD_DRIVER 0x10
 #define CRIU_RECORD_END 0xffff
@@ -136,10 +133,7 @@ struct criu_record_desc {
 #define CRIU_RECORD(_type, _name, _struct, _last_v1, _min, _max, _flags) \
 	CRIU_RECORD_ROW(_type, _name, _struct, _last_v1, 1, NULL, _min, _max, _flags)
 
-/*
- * Row of a record type with several versions. @_older: array of &struct criu_record_older, from
- * version 1 on. @_last: last field of the newest version when it was released.
- */
+/* The same with several versions. @_older: array of &struct criu_record_older, from 1 on. */
 #define CRIU_RECORD_VERSIONS(_type, _name, _struct, _last, _older, _min, _max, _flags) \
 	CRIU_RECORD_ROW(_type, _name, _struct, _last, \
 			1 + sizeof(_older) / sizeof((_older)[0]), _older, _min, _max, _flags)

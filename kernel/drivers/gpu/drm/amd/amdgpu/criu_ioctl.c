@@ -44,10 +44,8 @@ static void criu_entry_name(const struct criu_call *call, char *name, size_t siz
 }
 
 /*
- * Reports to the caller and the log why a call is refused. @fmt: reason, without a newline. For
- * errors whose errno does not explain enough: EOPNOTSUPP, EBADMSG, ENODEV. Log messages are
- * rate-limited, because a caller may repeat a call. The caller receives the first reason of a
- * call. Returns @error.
+ * Reports to the log and, for its first reason, to the caller why a call is refused. For errors
+ * whose errno does not explain enough: EOPNOTSUPP, EBADMSG, ENODEV. Returns @error.
  */
 int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...)
 {

@@ -162,10 +162,7 @@ int criu_session_end_hold(struct criu_session *session, struct criu_client *clie
 	return ret ? ret : client->ops->end(client->owner, session->kind);
 }
 
-/*
- * To be called after RESUME, without the lock of the client. The last client that is resumed ends
- * the restore: the session no longer keeps memory that a process frees.
- */
+/* After the last RESUME, the session keeps no memory that a process frees. */
 void criu_session_resumed(struct criu_session *session)
 {
 	scoped_guard(spinlock, &criu_hold_lock)

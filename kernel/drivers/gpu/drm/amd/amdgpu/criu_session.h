@@ -72,10 +72,7 @@ void criu_session_resumed(struct criu_session *session);
 void criu_objects_drop(struct criu_session *session);
 void criu_objects_destroy(struct criu_session *session);
 
-/*
- * Operations of an object, an opaque pointer that identifies it. The session holds a reference
- * while it contains the object, so that the address cannot be reused for another one.
- */
+/* Operations of an object. The session has a reference, so that no other gets its address. */
 struct criu_object_ops {
 	void (*get)(void *object);
 	void (*put)(void *object);
@@ -119,10 +116,7 @@ struct criu_client {
 struct criu_client_ops {
 	void (*get)(void *owner);
 	void (*put)(void *owner);
-	/*
-	 * Ends the held state of a client that the session no longer holds, under the lock or in
-	 * criu_client_end(). Fails if the client does not run again.
-	 */
+	/* Ends the held state, under the lock or in criu_client_end(). Fails if it does not run */
 	int (*end)(void *owner, enum criu_session_kind kind);
 };
 

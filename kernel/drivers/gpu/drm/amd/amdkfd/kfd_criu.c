@@ -100,10 +100,7 @@ static int kfd_criu_pause(struct criu_dump *dump)
 	dump->paused = !ret;
 	if (!ret)
 		return 0;
-	/*
-	 * -ENOMEM: the driver has put the queues back, but drops the error of that. -EIO: the GPU is
-	 * being reset, and the eviction is counted anyway.
-	 */
+	/* -ENOMEM: the queues may be back. -EIO: the eviction is counted anyway. */
 	if (ret == -EIO || (ret == -ENOMEM &&
 			    !kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT)))
 		kfd_criu_unpause_locked(p);
@@ -279,10 +276,7 @@ out_unlock:
 	return ret;
 }
 
-/*
- * Visits the BOs of processes. kfd_processes_srcu is not held while this waits for a mutex: every
- * exiting process waits for it, and a page fault may hold the mutex.
- */
+/* Waits without kfd_processes_srcu, for which every process that exits waits. */
 int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 {
 	const unsigned long end = jiffies + KFD_CRIU_OUTSIDE_TIME;

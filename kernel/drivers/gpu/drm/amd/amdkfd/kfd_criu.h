@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Checkpoint and restore of a KFD process: shared declarations. The table "Code" of criu.rst lists
- * the files. Lock order: kfd_process.mutex, then the order of criu_session.h.
- */
+/* Lock order: kfd_process.mutex, then the order of criu_session.h. */
 #ifndef KFD_CRIU_H_
 #define KFD_CRIU_H_
 

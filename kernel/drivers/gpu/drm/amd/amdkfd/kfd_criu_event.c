@@ -172,10 +172,7 @@ static int kfd_criu_apply_event(struct criu_plan *plan, void *entry)
 	return kfd_event_restore(plan->call->filp, plan->p, &data, record->age);
 }
 
-/*
- * Signals the events whose slot the GPU has set and whose interrupt the saved process has not
- * received: KFD looks at slots only when an interrupt arrives. @p: its event page has its contents.
- */
+/* KFD looks at slots only after an interrupt, which the saved process may not have received. */
 void kfd_criu_signal_events(struct kfd_process *p)
 {
 	for (u32 i = 0; i < p->n_pdds; i++)

@@ -313,11 +313,7 @@ void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, u32 *mqd, u32 
 		mqd[i] &= kfd_criu_mqd_mask(layout, i % layout->words);
 }
 
-/*
- * Clears the unused part of control stacks. CP fills a control stack from its end down to
- * cp_hqd_cntl_stack_offset. See get_wave_state() of kfd_mqd_manager_v9.c. Memory below that offset
- * has undefined contents.
- */
+/* Clears unused parts: CP fills a control stack from its end down, see get_wave_state() of v9. */
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			       void *stacks, u32 num, u32 size)
 {

@@ -183,10 +183,7 @@ int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned lo
 	return ret;
 }
 
-/*
- * Ends the eviction of RESTORE after those of memory: a worker, which reports no error, ends these,
- * and the last one to end makes the queues run.
- */
+/* A worker ends evictions of memory. The last eviction that ends makes the queues run. */
 static int kfd_criu_run_queues(struct criu_call *call, struct kfd_process *p)
 {
 	const unsigned long end = jiffies + KFD_CRIU_RUN_TIME;
@@ -245,10 +242,7 @@ int kfd_criu_resume(struct criu_call *call, void *args)
 	return ret;
 }
 
-/*
- * mmap() between RESTORE and RESUME. KFD maps doorbells only as a whole. A restore maps the
- * remaining parts of a mapping that the process has split.
- */
+/* mmap() between RESTORE and RESUME, also of a part: the process may have split a mapping. */
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma)
 {
 	const u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;

@@ -195,10 +195,7 @@ static bool kfd_criu_has_svm(struct kfd_process *p, u32 gpu_id)
 	return index >= 0 && test_bit(index, p->svms.bitmap_supported);
 }
 
-/*
- * Omits NO_ACCESS for a GPU that is missing on this machine, or has no SVM, and the location
- * UNDEFINED, which SET_ATTR refuses. Adds CLR_FLAGS, which GET_ATTR cannot return.
- */
+/* Omits NO_ACCESS of a missing GPU, and UNDEFINED. Adds CLR_FLAGS, which GET_ATTR does not. */
 static u32 kfd_criu_copy_attrs(struct kfd_process *p, const struct kfd_criu_plan_svm *svm,
 			       struct kfd_ioctl_svm_attribute *to)
 {

@@ -216,10 +216,7 @@ static int amdgpu_criu_drain_userqs(struct criu_dump *dump, unsigned long deadli
 	return ret;
 }
 
-/*
- * Does what the eviction fence does, but nothing resumes. Does not wait for a resume worker, which
- * may fault pages of a userptr: it neither maps a queue nor creates an eviction fence now.
- */
+/* Does what the eviction fence does, but nothing resumes, so that it waits for no resume worker. */
 static int amdgpu_criu_unmap_userqs(struct amdgpu_fpriv *fpriv, unsigned long deadline)
 {
 	struct amdgpu_userq_mgr *mgr = &fpriv->userq_mgr;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Options of DRM_IOCTL_AMDGPU_PROC_OPTIONS. A kernel without the ioctl refuses the record: without
- * the option, SIGBUS kills a process that handles errors of memory itself.
- */
+/* A kernel without DRM_IOCTL_AMDGPU_PROC_OPTIONS refuses the record: SIGBUS might kill there. */
 #include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 

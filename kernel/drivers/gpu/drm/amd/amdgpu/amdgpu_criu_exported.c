@@ -8,8 +8,7 @@ static const struct criu_kind *const amdgpu_criu_exported_kinds[] = { &amdgpu_cr
 static const struct criu_node amdgpu_criu_exported_node = {
 	.name = "render node",
 	.schema = &amdgpu_criu_exported_schema,
-	.kinds = amdgpu_criu_exported_kinds,
-	.num_kinds = ARRAY_SIZE(amdgpu_criu_exported_kinds),
+	.kinds = amdgpu_criu_exported_kinds, .num_kinds = ARRAY_SIZE(amdgpu_criu_exported_kinds),
 };
 
 static int amdgpu_criu_prepare_exported(struct criu_dump *dump)
@@ -25,11 +24,8 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 				     struct amdgpu_criu_state *state)
 {
 	struct dma_buf *dmabuf __free(criu_dma_buf) = dma_buf_get(args->fd);
-	struct criu_dump dump = {
-		.call = call,
-		.prepare = amdgpu_criu_prepare_exported,
-		.exported = dmabuf,
-	};
+	struct criu_dump dump = { .call = call, .exported = dmabuf,
+				  .prepare = amdgpu_criu_prepare_exported };
 	int ret;
 
 	if (IS_ERR(dmabuf))
@@ -86,11 +82,8 @@ int amdgpu_criu_exported(struct criu_call *call, void *data)
 	/* A table of one entry, as in CHECKPOINT and RESTORE */
 	struct amdgpu_criu_state state = {
 		.flags = args->flags,
-		.bos = args->bo,
-		.num_bos = 1,
-		.bo_stride = args->bo_stride,
-		.blob = args->blob,
-		.blob_size = args->blob_size,
+		.bos = args->bo, .num_bos = 1, .bo_stride = args->bo_stride,
+		.blob = args->blob, .blob_size = args->blob_size,
 	};
 	int ret = amdgpu_criu_state_check(&state);
 

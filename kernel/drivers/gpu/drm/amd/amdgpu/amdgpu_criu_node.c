@@ -488,8 +488,8 @@ int amdgpu_criu_session(struct criu_call *call, void *data)
 /* DMABUF. @copier: render-node file of the call, which may import the dma-buf, or NULL. */
 int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_file *copier)
 {
+	struct dma_buf *dmabuf __free(criu_dma_buf) = NULL;
 	struct amdgpu_criu_dmabuf *args = data;
-	struct dma_buf *dmabuf;
 	int ret;
 
 	if (args->flags || args->pad)
@@ -498,12 +498,10 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = copier ? amdgpu_criu_allow_copy(copier, dmabuf) : 0;
-	if (ret) {
-		dma_buf_put(dmabuf);
+	if (ret)
 		return ret;
-	}
 	/* A reference to the dma-buf is a reference to its file. */
-	args->fd = criu_call_new_fd(call, dmabuf->file);
+	args->fd = criu_call_new_fd(call, no_free_ptr(dmabuf)->file);
 	return args->fd < 0 ? args->fd : 0;
 }
 

@@ -182,7 +182,7 @@ static struct dma_buf *amdgpu_criu_bo_export(void *object)
 static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo(object);
-	struct amdgpu_criu_copy *copy;
+	struct amdgpu_criu_copy *copy __free(kfree) = NULL;
 	struct dma_buf *dmabuf;
 
 	if (amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
@@ -191,13 +191,11 @@ static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 	if (!copy)
 		return ERR_PTR(-ENOMEM);
 	dmabuf = drm_gem_prime_export(object, amdgpu_criu_export_flags(bo));
-	if (IS_ERR(dmabuf)) {
-		kfree(copy);
+	if (IS_ERR(dmabuf))
 		return dmabuf;
-	}
 	copy->gem = object;
 	xa_init_flags(&copy->copiers, XA_FLAGS_ACCOUNT);
-	dmabuf->priv = copy;
+	dmabuf->priv = no_free_ptr(copy);
 	dmabuf->ops = &amdgpu_criu_copy_ops;
 	return dmabuf;
 }
@@ -351,11 +349,8 @@ int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_obj
 	if (!owner)
 		return 0;
 	return amdgpu_criu_visit(sharing, &(struct amdgpu_criu_paused_object) {
-		.object = owner,
-		.ops = &amdgpu_criu_bo_ops,
-		.size = owner->size,
-		.pid = pid,
-		.handle = handle,
+		.object = owner, .ops = &amdgpu_criu_bo_ops, .size = owner->size,
+		.pid = pid, .handle = handle,
 	});
 }
 

@@ -14,26 +14,12 @@ static int amdgpu_criu_is_file(const void *filp, struct file *file, unsigned int
 /* Returns the leader of a process, with a reference. DRM records only the last user of a file. */
 static struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 {
-	struct task_struct *task;
-	struct pid *pid;
-	int ret;
+	struct task_struct *task = criu_get_process(nr);
 
-	if (nr < 0)
-		return ERR_PTR(-EINVAL);
-	if (!nr)
-		return get_task_struct(current->group_leader);
-	pid = find_get_pid(nr);
-	task = get_pid_task(pid, PIDTYPE_TGID);
-	put_pid(pid);
-	if (!task)
-		return ERR_PTR(-ESRCH);
-	ret = criu_check_owner(task);
-	if (!ret && !criu_has_file(task, amdgpu_criu_is_file, call->filp))
-		ret = -EBADF;
-	if (!ret)
+	if (IS_ERR(task) || !nr || criu_has_file(task, amdgpu_criu_is_file, call->filp))
 		return task;
 	put_task_struct(task);
-	return ERR_PTR(ret);
+	return ERR_PTR(-EBADF);
 }
 
 /* Closes the gate, and waits for work in progress, also if the file was already paused. */
@@ -218,24 +204,16 @@ static const struct criu_op amdgpu_criu_render_ops[] = {
 };
 
 static const struct criu_kind *const amdgpu_criu_kinds[] = {
-	&amdgpu_criu_files,
-	&amdgpu_criu_names,
-	&amdgpu_criu_objects,
-	&amdgpu_criu_handles,
-	&amdgpu_criu_mappings,
-	&amdgpu_criu_ctxs,
-	&amdgpu_criu_bo_lists,
-	&amdgpu_criu_syncobjs,
+	&amdgpu_criu_files, &amdgpu_criu_names, &amdgpu_criu_objects, &amdgpu_criu_handles,
+	&amdgpu_criu_mappings, &amdgpu_criu_ctxs, &amdgpu_criu_bo_lists, &amdgpu_criu_syncobjs,
 	&amdgpu_criu_userqs,
 };
 
 static const struct criu_node amdgpu_criu_render_node = {
 	.name = "render node",
-	.ops = amdgpu_criu_render_ops,
-	.num_ops = ARRAY_SIZE(amdgpu_criu_render_ops),
+	.ops = amdgpu_criu_render_ops, .num_ops = ARRAY_SIZE(amdgpu_criu_render_ops),
 	.schema = &amdgpu_criu_render_schema,
-	.kinds = amdgpu_criu_kinds,
-	.num_kinds = ARRAY_SIZE(amdgpu_criu_kinds),
+	.kinds = amdgpu_criu_kinds, .num_kinds = ARRAY_SIZE(amdgpu_criu_kinds),
 	.features = IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_features : NULL,
 };
 
@@ -244,10 +222,8 @@ int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_
 {
 	struct amdgpu_fpriv *fpriv = file_priv->driver_priv;
 	struct criu_call call = {
-		.node = &amdgpu_criu_render_node,
-		.client = &fpriv->criu,
-		.filp = file_priv->filp,
-		.task = current->group_leader,
+		.node = &amdgpu_criu_render_node, .client = &fpriv->criu,
+		.filp = file_priv->filp, .task = current->group_leader,
 	};
 
 	return amdgpu_criu_call(&call, data);

@@ -95,6 +95,28 @@ int criu_check_owner(struct task_struct *task)
 	return tracer && same_thread_group(tracer, current) ? 0 : -EBADF;
 }
 
+/* Returns the leader of a process that passes criu_check_owner(), with a reference. 0: its own. */
+struct task_struct *criu_get_process(pid_t nr)
+{
+	struct task_struct *task;
+	struct pid *pid;
+	int ret;
+
+	if (nr < 0)
+		return ERR_PTR(-EINVAL);
+	if (!nr)
+		return get_task_struct(current->group_leader);
+	pid = find_get_pid(nr);
+	task = get_pid_task(pid, PIDTYPE_TGID);
+	put_pid(pid);
+	ret = task ? criu_check_owner(task) : -ESRCH;
+	if (!ret)
+		return task;
+	if (task)
+		put_task_struct(task);
+	return ERR_PTR(ret);
+}
+
 /* True if @match finds a file of the process, whose threads may have tables of their own. */
 bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg)
 {

@@ -80,6 +80,7 @@ struct criu_node {
 
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);
 int criu_check_owner(struct task_struct *task);
+struct task_struct *criu_get_process(pid_t nr);
 typedef int (*criu_file_fn)(const void *arg, struct file *file, unsigned int fd);
 bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg);
 int criu_call_put_args(struct criu_call *call);

@@ -221,11 +221,9 @@ static void criu_session_fdinfo(struct seq_file *m, struct file *file)
 
 	scoped_guard(spinlock, &criu_hold_lock)
 		num_held = list_count_nodes(&session->holds);
-	mutex_lock(&session->lock);
 	seq_printf(m, "criu-session-kind:\t%s\ncriu-session-objects:\t%u\n",
 		   criu_session_kind(session) == CRIU_SESSION_RESTORE ? "restore" : "checkpoint",
-		   session->num_objects);
-	mutex_unlock(&session->lock);
+		   READ_ONCE(session->num_objects));
 	seq_printf(m, "criu-session-clients:\t%zu\n", num_held);
 }
 

@@ -320,23 +320,15 @@ static const struct criu_op kfd_criu_ops[] = {
 };
 
 static const struct criu_kind *const kfd_criu_kinds[] = {
-	&kfd_criu_processes,
-	&kfd_criu_options,
-	&kfd_criu_devices,
-	&kfd_criu_bos,
-	&kfd_criu_event_pages,
-	&kfd_criu_events,
-	&kfd_criu_svms,
-	&kfd_criu_queues,
+	&kfd_criu_processes, &kfd_criu_options, &kfd_criu_devices, &kfd_criu_bos,
+	&kfd_criu_event_pages, &kfd_criu_events, &kfd_criu_svms, &kfd_criu_queues,
 };
 
 static const struct criu_node kfd_criu_node = {
 	.name = "kfd",
-	.ops = kfd_criu_ops,
-	.num_ops = ARRAY_SIZE(kfd_criu_ops),
+	.ops = kfd_criu_ops, .num_ops = ARRAY_SIZE(kfd_criu_ops),
 	.schema = &kfd_criu_schema,
-	.kinds = kfd_criu_kinds,
-	.num_kinds = ARRAY_SIZE(kfd_criu_kinds),
+	.kinds = kfd_criu_kinds, .num_kinds = ARRAY_SIZE(kfd_criu_kinds),
 	.features = kfd_criu_features,
 };
 
@@ -345,10 +337,7 @@ long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)
 	struct kfd_process *p = filep->private_data;
 	struct amdgpu_criu_ioctl envelope;
 	struct criu_call call = {
-		.node = &kfd_criu_node,
-		.client = &p->criu,
-		.filp = filep,
-		.task = p->lead_thread,
+		.node = &kfd_criu_node, .client = &p->criu, .filp = filep, .task = p->lead_thread,
 	};
 	struct mm_struct *mm;
 	long ret;

@@ -39,11 +39,8 @@ static bool kfd_criu_is_fresh(const struct criu_plan *plan)
 int kfd_criu_restore(struct criu_call *call, void *args)
 {
 	struct criu_plan plan = {
-		.call = call,
-		.state = args,
-		.is_fresh = kfd_criu_is_fresh,
-		.entry = kfd_criu_bo_entry,
-		.p = call->client->owner,
+		.call = call, .state = args, .p = call->client->owner,
+		.is_fresh = kfd_criu_is_fresh, .entry = kfd_criu_bo_entry,
 	};
 	int ret;
 
@@ -92,24 +89,18 @@ struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
 static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t nr)
 {
 	struct kfd_process *p = call->client->owner;
-	struct pid *pid;
-	int ret;
+	struct task_struct *task;
 
 	if (!nr) {
 		kref_get(&p->ref);
 		return p;
 	}
-	pid = find_get_pid(nr);
-	p = pid ? kfd_lookup_process_by_pid(pid) : NULL;
-	put_pid(pid);
-	if (!p)
-		return ERR_PTR(-ESRCH);
-	ret = criu_check_owner(p->lead_thread);
-	if (ret) {
-		kfd_unref_process(p);
-		return ERR_PTR(ret);
-	}
-	return p;
+	task = criu_get_process(nr);
+	if (IS_ERR(task))
+		return ERR_CAST(task);
+	p = kfd_lookup_process_by_pid(task_pid(task));
+	put_task_struct(task);
+	return p ?: ERR_PTR(-ESRCH);
 }
 
 static int kfd_criu_fault_in_userptrs(struct kfd_process *p)
@@ -222,7 +213,7 @@ int kfd_criu_resume(struct criu_call *call, void *args)
 	struct kfd_process *p;
 	int ret = -ERESTARTSYS;
 
-	if (resume->flags || resume->pad || resume->pid < 0)
+	if (resume->flags || resume->pad)
 		return -EINVAL;
 	p = kfd_criu_resume_target(call, resume->pid);
 	if (IS_ERR(p))

@@ -13,10 +13,6 @@
 
 #define AMDGPU_CRIU_RESET_POLL 20 /* ms; a reset takes about a second */
 
-#define AMDGPU_CRIU_CTX_FLAGS \
-	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
-	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
-
 /* Returns the first entity of a context from *@hw_ip and *@ring on, or NULL. */
 static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx *ctx, u32 *hw_ip,
 							 u32 *ring)
@@ -101,8 +97,7 @@ static int amdgpu_criu_dump_ctx(struct criu_dump *dump, struct amdgpu_ctx *ctx, 
 	hw_ip = 0;
 	for (ring = 0; (entity = amdgpu_criu_next_entity(ctx, &hw_ip, &ring)); ring++) {
 		entry = (struct amdgpu_criu_ctx_entity) {
-			.hw_ip = hw_ip,
-			.ring = ring,
+			.hw_ip = hw_ip, .ring = ring,
 			.sequence = entity->sequence,
 			.error = amdgpu_ctx_entity_error(entity),
 		};

@@ -87,13 +87,9 @@ static void amdgpu_criu_object_entry(const void *from, struct amdgpu_criu_bo *en
 	const struct amdgpu_criu_object_record *record = from;
 
 	*entry = (struct amdgpu_criu_bo) {
-		.object_id = record->object_id,
-		.size = record->size,
-		.mmap_offset = record->mmap_offset,
-		.gpu_id = record->gpu_id,
-		.handle = record->handle,
-		.domain = record->domain,
-		.flags = record->table_flags,
+		.object_id = record->object_id, .size = record->size,
+		.mmap_offset = record->mmap_offset, .gpu_id = record->gpu_id,
+		.handle = record->handle, .domain = record->domain, .flags = record->table_flags,
 	};
 }
 

@@ -102,10 +102,9 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 		return -ENOSPC;
 	for (u32 i = 0; !ret && i < schema->num_records; i++) {
 		const struct amdgpu_criu_record_info info = {
-			.type = schema->records[i].type,
+			.type = schema->records[i].type, .size = schema->records[i].size_now,
 			.version_min = schema->records[i].version_min,
 			.version_max = schema->records[i].version_max,
-			.size = schema->records[i].size_now,
 		};
 
 		ret = amdgpu_criu_table_put(args->records + (u64)i * args->record_stride, 1,

@@ -107,6 +107,7 @@ struct amdgpu_criu_mapping_record {
 #define AMDGPU_CRIU_CTX_LOST BIT(3) /* VRAM or page tables lost: submissions fail */
 #define AMDGPU_CRIU_CTX_RAS_CE_UNREAD BIT(4) /* correctable errors not read by QUERY_STATE2 */
 #define AMDGPU_CRIU_CTX_RAS_UE_UNREAD BIT(5) /* uncorrectable errors, same */
+#define AMDGPU_CRIU_CTX_FLAGS GENMASK(5, 0)
 
 /* A context. Tail: struct amdgpu_criu_ctx_entity. */
 struct amdgpu_criu_ctx_record {

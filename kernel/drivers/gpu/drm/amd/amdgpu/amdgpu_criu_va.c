@@ -73,8 +73,7 @@ static int amdgpu_criu_dump_mappings(struct criu_dump *dump)
 	xa_init_flags(&of_kfd, XA_FLAGS_ACCOUNT);
 	if (fpriv->vm.process_info)
 		ret = amdgpu_criu_find_kfd_mappings(fpriv, fpriv->vm.process_info, &of_kfd);
-	if (!ret)
-		ret = amdgpu_bo_reserve(root, false);
+	ret = ret ?: amdgpu_bo_reserve(root, false);
 	if (ret)
 		goto out_destroy;
 	for (node = rb_first_cached(&fpriv->vm.va); !ret && node; node = rb_next(node)) {

@@ -28,9 +28,7 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 			   struct criu_record *record, void *entry)
 {
 	const struct criu_blob_fault fault = {
-		.offset = record->offset,
-		.type = kind->type,
-		.version = record->version,
+		.offset = record->offset, .type = kind->type, .version = record->version,
 		.reason = "the tail is not as long as the record says",
 	};
 	bool fits = true;

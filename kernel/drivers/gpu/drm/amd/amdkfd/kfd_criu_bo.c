@@ -65,14 +65,9 @@ void kfd_criu_bo_entry(const void *from, struct amdgpu_criu_bo *entry)
 	const struct kfd_criu_bo_record *record = from;
 
 	*entry = (struct amdgpu_criu_bo) {
-		.object_id = record->object_id,
-		.size = record->size,
-		.va = record->va,
-		.mmap_offset = record->mmap_offset,
-		.gpu_id = record->gpu_id,
-		.handle = record->handle,
-		.domain = record->domain,
-		.flags = record->table_flags,
+		.object_id = record->object_id, .size = record->size, .va = record->va,
+		.mmap_offset = record->mmap_offset, .gpu_id = record->gpu_id,
+		.handle = record->handle, .domain = record->domain, .flags = record->table_flags,
 	};
 }
 

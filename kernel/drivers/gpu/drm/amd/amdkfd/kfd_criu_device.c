@@ -139,9 +139,7 @@ static int kfd_criu_dump_devices(struct criu_dump *dump)
 				return fd;
 		}
 		dump->devices[i] = (struct amdgpu_criu_device) {
-			.gpu_id = pdd->user_gpu_id,
-			.actual_gpu_id = pdd->dev->id,
-			.drm_fd = fd,
+			.gpu_id = pdd->user_gpu_id, .actual_gpu_id = pdd->dev->id, .drm_fd = fd,
 		};
 	}
 	return 0;

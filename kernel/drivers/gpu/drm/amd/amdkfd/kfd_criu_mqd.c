@@ -57,6 +57,8 @@ struct kfd_criu_mqd_layout {
 #define SPAN(type, from, to, bits) \
 	{ .first = WORD(type, from), .last = WORD(type, to), .mask = (bits) }
 #define OWNED(type, from, to) SPAN(type, from, to, 0)
+#define ONE_SPAN(part, span) \
+	static const struct kfd_criu_mqd_span kfd_criu_##part[] = { span }
 
 /* Words of compute queues that are the same in all generations */
 static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
@@ -113,17 +115,9 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_until_v11[] = {
 };
 
 /* Until GFX10 */
-static const struct kfd_criu_mqd_span kfd_criu_cp_until_v10[] = {
-	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
-};
-
-static const struct kfd_criu_mqd_span kfd_criu_cp_v8[] = {
-	OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control),
-};
-
-static const struct kfd_criu_mqd_span kfd_criu_cp_v9[] = {
-	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
-};
+ONE_SPAN(cp_until_v10, OWNED(v9_mqd, compute_tba_lo, compute_tma_hi));
+ONE_SPAN(cp_v8, OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control));
+ONE_SPAN(cp_v9, OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size));
 
 /* Graphics cores with partitions */
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9_4_3[] = {
@@ -138,9 +132,7 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_since_v11[] = {
 	{ .first = 446, .last = 447 },
 };
 
-static const struct kfd_criu_mqd_span kfd_criu_cp_v12[] = {
-	OWNED(v12_compute_mqd, dfwx_flags, dfwx_client_data_addr_hi),
-};
+ONE_SPAN(cp_v12, OWNED(v12_compute_mqd, dfwx_flags, dfwx_client_data_addr_hi));
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v12_1[] = {
 	OWNED(v12_1_compute_mqd, compute_thread_trace_enable, compute_misc_reserved),
@@ -175,13 +167,8 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma[] = {
 };
 
 /* In all generations but GFX10 */
-static const struct kfd_criu_mqd_span kfd_criu_sdma_ids[] = {
-	OWNED(v9_sdma_mqd, sdma_engine_id, sdma_queue_id),
-};
-
-static const struct kfd_criu_mqd_span kfd_criu_sdma_v10[] = {
-	OWNED(v10_sdma_mqd, sdma_engine_id, sdma_queue_id),
-};
+ONE_SPAN(sdma_ids, OWNED(v9_sdma_mqd, sdma_engine_id, sdma_queue_id));
+ONE_SPAN(sdma_v10, OWNED(v10_sdma_mqd, sdma_engine_id, sdma_queue_id));
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v11[] = {
 	OWNED(v11_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),

@@ -483,8 +483,7 @@ static int kfd_criu_create_with_free_id(struct criu_plan *plan, struct kfd_criu_
 {
 	const struct kfd_criu_queue_record *record = &queue->record;
 	struct kfd_criu_queue_priv_data ids = {
-		.q_id = record->queue_id,
-		.doorbell_id = record->doorbell_id,
+		.q_id = record->queue_id, .doorbell_id = record->doorbell_id,
 		.ctl_stack_size = record->mqd_stack_size,
 	};
 	struct kfd_node *node = queue->device->pdd->dev;

@@ -12,11 +12,6 @@
 
 #define AMDGPU_CRIU_USERQ_POLL 10 /* ms */
 
-bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
-{
-	return !xa_empty(&fpriv->userq_mgr.userq_xa);
-}
-
 static const struct kfd_criu_mqd_layout *
 amdgpu_criu_userq_layout(struct amdgpu_device *adev, u32 ip_type)
 {

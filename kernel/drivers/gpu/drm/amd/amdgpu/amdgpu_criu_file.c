@@ -111,11 +111,11 @@ static int amdgpu_criu_dump_file(struct criu_dump *dump)
 }
 
 static const struct criu_same amdgpu_criu_same[] = {
-	CRIU_SAME(amdgpu_criu_file_record, gc_version, "graphics IP version"),
-	CRIU_SAME(amdgpu_criu_file_record, sdma_version, "SDMA IP version"),
-	CRIU_SAME(amdgpu_criu_file_record, vcn_version, "video IP version"),
-	CRIU_SAME(amdgpu_criu_file_record, gb_addr_config, "tiling configuration"),
-	CRIU_SAME(amdgpu_criu_file_record, va_end, "end of the address space"),
+	CRIU_SAME(struct amdgpu_criu_file_record, u32, gc_version, "graphics IP version"),
+	CRIU_SAME(struct amdgpu_criu_file_record, u32, sdma_version, "SDMA IP version"),
+	CRIU_SAME(struct amdgpu_criu_file_record, u32, vcn_version, "video IP version"),
+	CRIU_SAME(struct amdgpu_criu_file_record, u32, gb_addr_config, "tiling configuration"),
+	CRIU_SAME(struct amdgpu_criu_file_record, u64, va_end, "end of the address space"),
 };
 
 static int amdgpu_criu_check_file(struct criu_plan *plan, void *entry)

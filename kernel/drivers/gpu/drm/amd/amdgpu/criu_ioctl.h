@@ -108,7 +108,8 @@ struct criu_plan;
 #define CRIU_UNIQUE_MAX 2
 
 /* Returns the range of an entry, of size 0 if it has none. @gpu: of criu_check_ranges() */
-typedef struct criu_range (*criu_range_fn)(const struct criu_kind *kind, const void *entry, u32 gpu);
+typedef struct criu_range (*criu_range_fn)(const struct criu_kind *kind, const void *entry,
+					   u32 gpu);
 
 /*
  * A kind of record. The plan has an array of entries for it, each of which begins with the record.
@@ -191,8 +192,8 @@ struct criu_same {
 	const char *name;
 };
 
-#define CRIU_SAME(_struct, _field, _name) \
-	{ offsetof(struct _struct, _field), sizeof_field(struct _struct, _field), _name }
+#define CRIU_SAME(_struct, _type, _field, _name) \
+	{ offsetof(_struct, _field), sizeof(_type), _name }
 int criu_check_same(const struct criu_call *call, const struct criu_same *same, u32 num,
 		    const void *was, const void *is);
 

@@ -134,8 +134,8 @@ static int amdgpu_criu_drain_bos(struct criu_dump *dump, unsigned long deadline)
 }
 
 /*
- * The process may be stopped between AMDGPU_USERQ_SIGNAL, which publishes a fence, and its doorbell.
- * Packets before the write pointer are complete: the GPU would execute them with the next doorbell.
+ * The process may be stopped between AMDGPU_USERQ_SIGNAL, which publishes a fence, and its
+ * doorbell. Packets before the write pointer are complete, and executed with the next doorbell.
  */
 static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
 				     struct amdgpu_usermode_queue *queue)

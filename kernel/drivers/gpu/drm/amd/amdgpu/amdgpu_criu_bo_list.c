@@ -25,7 +25,6 @@ static struct amdgpu_bo_list *amdgpu_criu_next_bo_list(struct amdgpu_fpriv *fpri
 	return list;
 }
 
-/* Adds the BOs in the BO lists of a file. */
 static int amdgpu_criu_add_listed(struct criu_dump *dump)
 {
 	struct amdgpu_bo_list_entry *entry;

@@ -24,7 +24,6 @@
 #define AMDGPU_CRIU_UNIT_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
 				  AMDGPU_GEM_DOMAIN_OA)
 
-/* Adds a BO, unless it is there. */
 int amdgpu_criu_add_object(struct criu_dump *dump, struct drm_gem_object *gem, u32 handle)
 {
 	struct amdgpu_criu_dump_object *object = kzalloc_obj(*object, GFP_KERNEL_ACCOUNT);
@@ -364,7 +363,6 @@ struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *
 	return id ? &plan->objects[id->index] : NULL;
 }
 
-/* @state: arguments of the call. */
 void amdgpu_criu_plan_init(struct criu_plan *plan, struct criu_call *call,
 			   const struct amdgpu_criu_state *state)
 {

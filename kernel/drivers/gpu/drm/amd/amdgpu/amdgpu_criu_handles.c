@@ -184,7 +184,6 @@ static int amdgpu_criu_apply_handle(struct criu_plan *plan, void *entry)
 		ret = amdgpu_criu_object_handle(plan, handle->object, &number);
 	if (ret || number == handle->record.handle)
 		return ret;
-	/* An import returns the existing handle of the file for the dma-buf. */
 	drm_gem_handle_delete(plan->file, number);
 	return criu_refuse(plan->call, -EBADMSG, "got the number %u", number);
 }

@@ -27,7 +27,6 @@ static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1
 	       -EINVAL : 0;
 }
 
-/* Checks flags and tables of CHECKPOINT and RESTORE. Returns 0 or -EINVAL. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 {
 	if (state->flags)
@@ -344,7 +343,6 @@ int amdgpu_criu_bos_check(struct criu_plan *plan)
 	return 0;
 }
 
-/* Writes the new mmap offsets to the caller's BO table. Returns 0 or -EFAULT. */
 int amdgpu_criu_bos_put(const struct criu_plan *plan)
 {
 	const struct amdgpu_criu_state *state = plan->state;

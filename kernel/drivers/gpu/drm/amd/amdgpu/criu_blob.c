@@ -8,7 +8,6 @@
 
 #include "criu_blob.h"
 
-/* Returns the row of a record type, or NULL. */
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema, __u16 type)
 {
 	for (__u32 i = 0; i < schema->num_records; i++)
@@ -235,7 +234,6 @@ int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema
 	return ret ?: criu_check_counts(blob, fault) ?: criu_check_identity(blob, fault);
 }
 
-/* Returns the number of records that criu_blob_next_of() returns. */
 __u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
 {
 	const struct criu_record_desc *desc = criu_schema_find(blob->schema, type);
@@ -269,7 +267,6 @@ bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
 	return false;
 }
 
-/* Like criu_blob_next(), but only for records of one type. */
 bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record)
 {
 	while (criu_blob_next(blob, record))

@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Codec of the state blob that checkpoint returns to user space and restore reads. It uses
- * no driver type, allocates no memory, and reads no global state: the same file is
- * compiled into the module, into host tests and into a fuzzer.
+ * Codec of the state blob that checkpoint returns to user space and restore reads. It uses no
+ * driver type, allocates no memory, and reads no global state: the same file is compiled into the
+ * module, into host tests and into a fuzzer.
  *
- *   header | IDENTITY | record | record | ... | END
+ * header | IDENTITY | record | record | ... | END
  *
- * The offset and the size of every part are multiples of 8 bytes. A record consists of its
- * header, a fixed structure, and an optional tail of pieces (MQD bytes, attribute arrays).
- * The fixed structure contains the lengths of the pieces. Each piece is padded with zeros
- * to a multiple of 8 bytes.
+ * The offset and the size of every part are multiples of 8 bytes. A record consists of its header,
+ * a fixed structure, and an optional tail of pieces (MQD bytes, attribute arrays). The fixed
+ * structure contains the lengths of the pieces. Each piece is padded with zeros to a multiple of 8
+ * bytes. Numbers are in the byte order of the CPU, little-endian for this driver.
  *
- * Growth: a fixed structure gets new fields at its end only, and zero in them means "as
- * before". A reader sets fields that an older writer did not have to zero, and refuses
- * nonzero fields of a newer writer that it does not support. A change that an older reader
- * must not ignore, and that a new field cannot represent, needs a new version. The row of
- * a type has a table of earlier versions: a reader raises a record to the newest version,
- * and a writer lowers it to the version that its target reads.
+ * Growth: see "How the interface may grow" in criu.rst. The row of a type has a table of earlier
+ * versions: a reader raises a record to the newest version, and a writer lowers it to the version
+ * that its target reads.
  *
- * Numbers are in the byte order of the CPU, which is little-endian on all systems that
- * this driver supports. A reader detects a blob in the other byte order by its magic.
- *
- * The checksum detects damage only. Anyone who writes a blob can also write a valid
- * checksum, so a reader checks all contents of a blob like any other user input.
+ * The checksum detects damage only. Anyone who writes a blob can also write a valid checksum, so a
+ * reader checks all contents of a blob like any other user input.
  */
 #ifndef _CRIU_BLOB_H_
 #define _CRIU_BLOB_H_

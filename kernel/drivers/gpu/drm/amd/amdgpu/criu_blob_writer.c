@@ -134,12 +134,11 @@ static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const 
 }
 
 /*
- * Begins a blob for a reader that may be older. @writer: output. @targets: the types that the
- * reader supports, without duplicates. NULL: as this kernel. @buf: destination, aligned to 8 bytes;
- * NULL: only count. Records are written in the newest version that both kernels support. A record
- * that the reader does not support and may skip is omitted. If the reader cannot represent a
- * record, criu_writer_finish() fails with -EOPNOTSUPP, and criu_blob_writer.fault contains the
- * reason.
+ * Begins a blob for a reader that may be older. @targets: the types that it supports, without
+ * duplicates; NULL: as this kernel. @buf: aligned to 8 bytes; NULL: only count. Records are written
+ * in the newest version that both kernels support. One that the reader does not support and may
+ * skip is omitted. If the reader cannot represent a record, criu_writer_finish() fails with
+ * -EOPNOTSUPP, and criu_blob_writer.fault contains the reason.
  */
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
 		      const struct criu_record_target *targets, __u32 num_targets,

@@ -47,7 +47,6 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 	return criu_refuse_blob(call, &fault, -EBADMSG);
 }
 
-/* The range of a kind whose entries have unique ids */
 struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry, u32 gpu)
 {
 	return (struct criu_range) {

@@ -82,7 +82,6 @@ void criu_client_allow(struct criu_client *client)
 	wake_up_all(&criu_client_wait);
 }
 
-/* Sets the leader of the process that is saved. */
 void criu_client_set_task(struct criu_client *client, struct task_struct *task)
 {
 	if (task)
@@ -132,22 +131,28 @@ int criu_session_held(struct criu_session *session, struct criu_client *client)
 	return READ_ONCE(client->session) == session ? 0 : -EBADFD;
 }
 
-/* Under the hold lock. The caller drops the session's reference to the client. */
-static void criu_client_detach(struct criu_client *client)
+/* Ends the hold of @session, or of any session if it is NULL. Returns the kind of the session. */
+static enum criu_session_kind criu_client_detach(struct criu_client *client,
+						 const struct criu_session *session)
 {
-	WRITE_ONCE(client->session, NULL);
-	list_del(&client->of_session);
+	enum criu_session_kind kind;
+
+	scoped_guard(spinlock, &criu_hold_lock) {
+		if (!client->session || (session && client->session != session))
+			return CRIU_SESSION_NONE;
+		kind = client->session->kind;
+		WRITE_ONCE(client->session, NULL);
+		list_del(&client->of_session);
+	}
+	criu_client_set_task(client, NULL);
+	return kind;
 }
 
 /* Stops holding a client, under its lock. The caller ends its held state. Fails with -EBADFD. */
 int criu_session_release(struct criu_session *session, struct criu_client *client)
 {
-	scoped_guard(spinlock, &criu_hold_lock) {
-		if (client->session != session)
-			return -EBADFD;
-		criu_client_detach(client);
-	}
-	criu_client_set_task(client, NULL);
+	if (criu_client_detach(client, session) == CRIU_SESSION_NONE)
+		return -EBADFD;
 	client->ops->put(client->owner);
 	return 0;
 }
@@ -178,17 +183,10 @@ void criu_session_resumed(struct criu_session *session)
  */
 void criu_client_end(struct criu_client *client)
 {
-	enum criu_session_kind kind = CRIU_SESSION_NONE;
+	const enum criu_session_kind kind = criu_client_detach(client, NULL);
 
-	scoped_guard(spinlock, &criu_hold_lock) {
-		if (client->session) {
-			kind = client->session->kind;
-			criu_client_detach(client);
-		}
-	}
 	if (kind == CRIU_SESSION_NONE)
 		return;
-	criu_client_set_task(client, NULL);
 	client->ops->end(client->owner, kind);
 	client->ops->put(client->owner);
 }
@@ -287,7 +285,6 @@ void criu_session_put(struct criu_session *session)
 	fput(session->file);
 }
 
-/* Gets the kind of a session: a single one, see enum criu_session_kind. */
 enum criu_session_kind criu_session_kind(const struct criu_session *session)
 {
 	return READ_ONCE(session->kind);

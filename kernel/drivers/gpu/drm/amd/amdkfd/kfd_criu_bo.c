@@ -226,7 +226,6 @@ static const char *kfd_criu_bo_fault(struct criu_plan *plan, void *entry)
 	return fault;
 }
 
-/* Checks whether this machine can restore a valid BO. */
 static int kfd_criu_check_bo(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
@@ -283,11 +282,6 @@ static int kfd_criu_check_bos(struct criu_plan *plan)
 	return ret ? ret : amdgpu_criu_bos_check(plan);
 }
 
-static bool kfd_criu_is_import(const struct kfd_criu_plan_bo *bo)
-{
-	return bo->record.flags & KFD_CRIU_BO_IMPORTED;
-}
-
 /* Turns an import into an allocation, which counts against the memory limits of KFD. */
 static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 {
@@ -318,10 +312,11 @@ static int kfd_criu_take_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo,
 			    struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf __free(criu_dma_buf) = NULL;
+	const bool import = bo->record.flags & KFD_CRIU_BO_IMPORTED;
 	struct kfd_process_device *pdd = bo->device->pdd;
 	int ret;
 
-	if (!kfd_criu_is_import(bo) && gem_to_amdgpu_bo(gem)->kfd_bo)
+	if (!import && gem_to_amdgpu_bo(gem)->kfd_bo)
 		return criu_refuse(plan->call, -EBADMSG,
 				   "it was restored before, and is allocated in another process, too");
 	dmabuf = criu_session_dmabuf(plan->call->session, bo->record.object_id, false);
@@ -329,7 +324,7 @@ static int kfd_criu_take_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo,
 		return PTR_ERR(dmabuf);
 	ret = amdgpu_amdkfd_gpuvm_import_dmabuf(pdd->dev->adev, dmabuf, bo->record.va,
 						pdd->drm_priv, &bo->mem, NULL, NULL);
-	return ret || kfd_criu_is_import(bo) ? ret : kfd_criu_own_bo(bo);
+	return ret || import ? ret : kfd_criu_own_bo(bo);
 }
 
 static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
@@ -359,7 +354,6 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 	return 0;
 }
 
-/* Gives a BO its handle and maps it. */
 static int kfd_criu_map_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
@@ -386,7 +380,8 @@ static int kfd_criu_create_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *b
 	const u64 id = bo->record.object_id;
 	struct drm_device *dev = adev_to_drm(bo->device->pdd->dev->adev);
 	struct drm_gem_object *found;
-	int ret = amdgpu_criu_claim(plan->call, id, kfd_criu_is_import(bo) ? NULL : dev,
+	int ret = amdgpu_criu_claim(plan->call, id,
+				    bo->record.flags & KFD_CRIU_BO_IMPORTED ? NULL : dev,
 				    kfd_criu_has_contents(bo->record.alloc_flags) ?
 				    bo->record.size : 0, &found);
 
@@ -408,14 +403,16 @@ static int kfd_criu_create_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *b
 /* Leaves imports to kfd_criu_end_bos(): an import may refer to a BO that this plan allocates. */
 static int kfd_criu_apply_bo(struct criu_plan *plan, void *entry)
 {
-	return kfd_criu_is_import(entry) ? 0 : kfd_criu_create_bo(plan, entry);
+	const struct kfd_criu_bo_record *record = entry;
+
+	return record->flags & KFD_CRIU_BO_IMPORTED ? 0 : kfd_criu_create_bo(plan, entry);
 }
 
 static int kfd_criu_end_bos(struct criu_plan *plan, int ret)
 {
 	for (u32 i = 0; !ret && i < plan->num_bos; i++) {
 		plan->call->entry = &plan->bos[i];
-		if (kfd_criu_is_import(&plan->bos[i]))
+		if (plan->bos[i].record.flags & KFD_CRIU_BO_IMPORTED)
 			ret = kfd_criu_create_bo(plan, &plan->bos[i]);
 	}
 	if (ret && !*plan->call->reason)

@@ -32,7 +32,6 @@ u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id)
 	return kfd->nodes[xcp_id < kfd->num_nodes ? xcp_id : 0]->id;
 }
 
-/* Returns the features of QUERY that depend on the GPUs. */
 u64 kfd_criu_features(void)
 {
 	struct kfd_node *node;

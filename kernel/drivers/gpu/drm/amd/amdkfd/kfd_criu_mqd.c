@@ -398,7 +398,6 @@ static u32 kfd_criu_cus_of_waves(const u32 *word, const u32 *end, u32 engine, u3
 	return cus;
 }
 
-/* Returns true if a control stack of this size contains waves. */
 bool kfd_criu_mqd_has_waves(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 size)
 {
 	return mqd[layout->stack_offset] < size;

@@ -83,12 +83,10 @@ static int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 		return -EINVAL;
 	*properties = (struct queue_properties) {};
 	ret = kfd_set_queue_properties_from_user(properties, &args);
-	if (ret)
-		return ret;
 	properties->is_user_cu_masked = record->flags & KFD_CRIU_QUEUE_CU_MASK;
 	properties->cwsr_in_svm = record->flags & KFD_CRIU_QUEUE_CWSR_IN_SVM;
 	properties->no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
-	return 0;
+	return ret;
 }
 
 static u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
@@ -269,7 +267,6 @@ static int kfd_criu_check_compute_here(struct criu_plan *plan,
 	return 0;
 }
 
-/* Checks whether this machine can restore a valid queue. */
 static int kfd_criu_check_queue(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;

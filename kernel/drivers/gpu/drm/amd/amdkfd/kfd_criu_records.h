@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Records of a KFD process in a checkpoint blob. They hold the arguments that the
- * process passed to ioctls, and the state that no ioctl can set. They never hold an
- * address of the kernel or a structure of the driver.
- *
- * Images are stored for years: the meaning of a field never changes, fields are added
- * at the end only, and zero means "as before". See criu_blob.h for the rules.
+ * Records of a KFD process in a checkpoint blob: the arguments that the process passed to ioctls,
+ * and the state that no ioctl can set, never an address of the kernel or a structure of the driver.
+ * For their growth see "How the interface may grow" in criu.rst.
  */
 #ifndef KFD_CRIU_RECORDS_H_
 #define KFD_CRIU_RECORDS_H_

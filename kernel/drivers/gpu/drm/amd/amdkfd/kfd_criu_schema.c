@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The record types of a KFD process, and their versions. This file uses no type of the
- * driver: host tests read golden blobs with this table.
- *
- * To change a record, see "How the interface may grow" in criu.rst. A type with a second version
- * needs an array of struct criu_record_older here, and its row uses CRIU_RECORD_VERSIONS().
+ * The record types of a KFD process, without a type of the driver: host tests read golden blobs
+ * with this table. A type with a second version needs an array of struct criu_record_older here,
+ * and its row uses CRIU_RECORD_VERSIONS().
  */
 #include <asm/page.h>
 

@@ -173,7 +173,6 @@ static int amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
 	       wptr <= amdgpu_criu_fence_value(queue);
 }
 
-/* Waits for the fences of a queue, and until it is idle. */
 static int amdgpu_criu_drain_userq(struct criu_dump *dump,
 				   struct amdgpu_usermode_queue *queue, unsigned long id,
 				   unsigned long deadline)

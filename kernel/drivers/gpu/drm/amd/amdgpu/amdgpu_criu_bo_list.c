@@ -177,13 +177,11 @@ static void amdgpu_criu_undo_bo_list(struct criu_plan *plan, void *entry)
 
 const struct criu_kind amdgpu_criu_bo_lists = {
 	CRIU_KIND(AMDGPU_CRIU_RECORD_BO_LIST, bo_lists, struct amdgpu_criu_plan_bo_list, record.id),
-	.subject = "BO list %llu",
+	.subject = "BO list %llu", .unique = { CRIU_UNIQUE_ID },
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_bo_list, num_entries, items,
 				  struct amdgpu_criu_bo_list_item) },
-	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_bo_lists,
 	.fault = amdgpu_criu_bo_list_fault,
-	.apply = amdgpu_criu_apply_bo_list,
 	.end = amdgpu_criu_return_handles,
-	.undo = amdgpu_criu_undo_bo_list,
+	.apply = amdgpu_criu_apply_bo_list, .undo = amdgpu_criu_undo_bo_list,
 };

@@ -269,13 +269,10 @@ static void amdgpu_criu_undo_ctx(struct criu_plan *plan, void *entry)
 
 const struct criu_kind amdgpu_criu_ctxs = {
 	CRIU_KIND(AMDGPU_CRIU_RECORD_CTX, ctxs, struct amdgpu_criu_plan_ctx, record.id),
-	.subject = "context %llu",
+	.subject = "context %llu", .unique = { CRIU_UNIQUE_ID },
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_ctx, num_entities, entities,
 				  struct amdgpu_criu_ctx_entity) },
-	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_ctxs,
-	.fault = amdgpu_criu_ctx_fault,
-	.check = amdgpu_criu_check_ctx,
-	.apply = amdgpu_criu_apply_ctx,
-	.undo = amdgpu_criu_undo_ctx,
+	.fault = amdgpu_criu_ctx_fault, .check = amdgpu_criu_check_ctx,
+	.apply = amdgpu_criu_apply_ctx, .undo = amdgpu_criu_undo_ctx,
 };

@@ -166,8 +166,7 @@ const struct criu_kind amdgpu_criu_files = {
 	.subject = "file",
 	.dump = amdgpu_criu_dump_file,
 	.check = amdgpu_criu_check_file,
-	.apply = amdgpu_criu_apply_file,
-	.undo = amdgpu_criu_undo_file,
+	.apply = amdgpu_criu_apply_file, .undo = amdgpu_criu_undo_file,
 };
 
 /* DRM_IOCTL_SET_CLIENT_NAME accepts the name, and only zeros follow it. */
@@ -212,6 +211,5 @@ const struct criu_kind amdgpu_criu_names = {
 		  name[0]),
 	.subject = "client name",
 	.fault = amdgpu_criu_name_fault,
-	.apply = amdgpu_criu_apply_name,
-	.undo = amdgpu_criu_undo_name,
+	.apply = amdgpu_criu_apply_name, .undo = amdgpu_criu_undo_name,
 };

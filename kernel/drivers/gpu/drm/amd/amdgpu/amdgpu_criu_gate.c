@@ -81,8 +81,7 @@ static int amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)
 }
 
 static const struct criu_client_ops amdgpu_criu_file_ops = {
-	.get = amdgpu_criu_file_get,
-	.put = amdgpu_criu_file_put,
+	.get = amdgpu_criu_file_get, .put = amdgpu_criu_file_put,
 	.end = amdgpu_criu_file_end,
 };
 

@@ -554,15 +554,11 @@ void amdgpu_criu_object_put(struct criu_plan *plan, void *entry)
 const struct criu_kind amdgpu_criu_objects = {
 	CRIU_KIND(AMDGPU_CRIU_RECORD_OBJECT, objects, struct amdgpu_criu_plan_object,
 		  record.object_id),
-	.subject = "BO %llu",
-	.id64 = true,
+	.subject = "BO %llu", .id64 = true, .live = true,
 	.unique = { CRIU_UNIQUE_ID_KEPT(object_ids) },
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, u8) },
-	.live = true,
 	.dump = amdgpu_criu_dump_objects,
-	.fault = amdgpu_criu_object_fault,
-	.check = amdgpu_criu_check_object,
+	.fault = amdgpu_criu_object_fault, .check = amdgpu_criu_check_object,
 	.check_all = amdgpu_criu_bos_check,
-	.apply = amdgpu_criu_object_get,
-	.undo = amdgpu_criu_object_put,
+	.apply = amdgpu_criu_object_get, .undo = amdgpu_criu_object_put,
 };

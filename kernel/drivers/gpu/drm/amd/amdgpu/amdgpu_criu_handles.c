@@ -216,12 +216,9 @@ static void amdgpu_criu_undo_handle(struct criu_plan *plan, void *entry)
 const struct criu_kind amdgpu_criu_handles = {
 	CRIU_KIND(AMDGPU_CRIU_RECORD_HANDLE, handles, struct amdgpu_criu_plan_handle,
 		  record.handle),
-	.subject = "GEM handle %llu",
-	.unique = { CRIU_UNIQUE_ID },
+	.subject = "GEM handle %llu", .unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_handles,
-	.fault = amdgpu_criu_handle_fault,
-	.check_all = amdgpu_criu_check_named_handles,
-	.apply = amdgpu_criu_apply_handle,
+	.fault = amdgpu_criu_handle_fault, .check_all = amdgpu_criu_check_named_handles,
 	.end = amdgpu_criu_end_handles,
-	.undo = amdgpu_criu_undo_handle,
+	.apply = amdgpu_criu_apply_handle, .undo = amdgpu_criu_undo_handle,
 };

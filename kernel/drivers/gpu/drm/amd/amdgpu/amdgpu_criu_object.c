@@ -201,11 +201,8 @@ static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 }
 
 const struct criu_object_ops amdgpu_criu_bo_ops = {
-	.get = amdgpu_criu_bo_get,
-	.put = amdgpu_criu_bo_put,
-	.export = amdgpu_criu_bo_export,
-	.copy = amdgpu_criu_bo_copy,
-	.end_copy = amdgpu_criu_end_copy,
+	.get = amdgpu_criu_bo_get, .put = amdgpu_criu_bo_put, .export = amdgpu_criu_bo_export,
+	.copy = amdgpu_criu_bo_copy, .end_copy = amdgpu_criu_end_copy,
 };
 
 /* Returns the GEM object on the GPU that allocated the BO; NULL if another driver exported it. */

@@ -24,8 +24,7 @@ static void amdgpu_criu_syncobj_put(void *object)
 
 /* Operations of a syncobj in a session, a &struct drm_syncobj, for any file. */
 const struct criu_object_ops amdgpu_criu_syncobj_ops = {
-	.get = amdgpu_criu_syncobj_get,
-	.put = amdgpu_criu_syncobj_put,
+	.get = amdgpu_criu_syncobj_get, .put = amdgpu_criu_syncobj_put,
 };
 
 /* The fences may belong to other files, other processes, or other drivers. */
@@ -211,11 +210,8 @@ static void amdgpu_criu_undo_syncobj(struct criu_plan *plan, void *entry)
 const struct criu_kind amdgpu_criu_syncobjs = {
 	CRIU_KIND(AMDGPU_CRIU_RECORD_SYNCOBJ, syncobjs, struct amdgpu_criu_plan_syncobj,
 		  record.handle),
-	.subject = "syncobj %llu",
-	.unique = { CRIU_UNIQUE_ID },
+	.subject = "syncobj %llu", .unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_syncobjs,
-	.fault = amdgpu_criu_syncobj_fault,
-	.check = amdgpu_criu_check_syncobj,
-	.apply = amdgpu_criu_apply_syncobj,
-	.undo = amdgpu_criu_undo_syncobj,
+	.fault = amdgpu_criu_syncobj_fault, .check = amdgpu_criu_check_syncobj,
+	.apply = amdgpu_criu_apply_syncobj, .undo = amdgpu_criu_undo_syncobj,
 };

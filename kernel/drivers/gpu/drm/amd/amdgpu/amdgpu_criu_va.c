@@ -158,12 +158,10 @@ static void amdgpu_criu_undo_mapping(struct criu_plan *plan, void *entry)
 
 const struct criu_kind amdgpu_criu_mappings = {
 	CRIU_KIND(AMDGPU_CRIU_RECORD_MAPPING, mappings, struct amdgpu_criu_plan_mapping, record.va),
-	.subject = "mapping at %#llx",
-	.id64 = true,
+	.subject = "mapping at %#llx", .id64 = true,
 	.extent = offsetof(struct amdgpu_criu_plan_mapping, record.size),
 	.unique = { CRIU_UNIQUE_EXTENT_KEPT(ranges) },
 	.dump = amdgpu_criu_dump_mappings,
 	.fault = amdgpu_criu_mapping_fault,
-	.apply = amdgpu_criu_apply_mapping,
-	.undo = amdgpu_criu_undo_mapping,
+	.apply = amdgpu_criu_apply_mapping, .undo = amdgpu_criu_undo_mapping,
 };

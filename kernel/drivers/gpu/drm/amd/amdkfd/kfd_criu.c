@@ -78,8 +78,7 @@ static int kfd_criu_process_end(void *owner, enum criu_session_kind kind)
 }
 
 const struct criu_client_ops kfd_criu_process_ops = {
-	.get = kfd_criu_process_get,
-	.put = kfd_criu_process_put,
+	.get = kfd_criu_process_get, .put = kfd_criu_process_put,
 	.end = kfd_criu_process_end,
 };
 

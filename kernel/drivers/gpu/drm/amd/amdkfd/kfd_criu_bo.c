@@ -465,16 +465,12 @@ static void kfd_criu_undo_bo(struct criu_plan *plan, void *entry)
 
 const struct criu_kind kfd_criu_bos = {
 	CRIU_KIND(KFD_CRIU_BO, bos, struct kfd_criu_plan_bo, record.handle),
-	.subject = "BO %llu of GPU %u",
-	.gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
-	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
-	.unique = { CRIU_UNIQUE_ID, { kfd_criu_allocated_range, "its object occurs twice" } },
+	.subject = "BO %llu of GPU %u", .gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
 	.live = true,
+	.unique = { CRIU_UNIQUE_ID, { kfd_criu_allocated_range, "its object occurs twice" } },
+	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
 	.dump = kfd_criu_dump_bos,
-	.fault = kfd_criu_bo_fault,
-	.check = kfd_criu_check_bo,
-	.check_all = kfd_criu_check_bos,
-	.apply = kfd_criu_apply_bo,
+	.fault = kfd_criu_bo_fault, .check = kfd_criu_check_bo, .check_all = kfd_criu_check_bos,
 	.end = kfd_criu_end_bos,
-	.undo = kfd_criu_undo_bo,
+	.apply = kfd_criu_apply_bo, .undo = kfd_criu_undo_bo,
 };

@@ -392,13 +392,10 @@ static void kfd_criu_undo_devices(struct criu_plan *plan)
 
 const struct criu_kind kfd_criu_devices = {
 	CRIU_KIND(KFD_CRIU_DEVICE, devices, struct kfd_criu_plan_device, record.gpu_id),
-	.subject = "GPU %llu",
+	.subject = "GPU %llu", .live = true,
 	.unique = { CRIU_UNIQUE_ID },
-	.live = true,
 	.dump = kfd_criu_dump_devices,
 	.check = kfd_criu_check_device,
-	.begin = kfd_criu_name_devices,
-	.apply = kfd_criu_apply_device,
-	.end = kfd_criu_end_devices,
-	.undo_all = kfd_criu_undo_devices,
+	.begin = kfd_criu_name_devices, .end = kfd_criu_end_devices,
+	.apply = kfd_criu_apply_device, .undo_all = kfd_criu_undo_devices,
 };

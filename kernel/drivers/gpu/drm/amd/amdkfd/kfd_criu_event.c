@@ -148,10 +148,8 @@ const struct criu_kind kfd_criu_event_pages = {
 	CRIU_KIND(KFD_CRIU_EVENT_PAGE, pages, struct kfd_criu_plan_page, record.handle),
 	.subject = "event page",
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_page, num_slots, slots, __u64) },
-	.fault = kfd_criu_page_fault,
-	.check = kfd_criu_check_page,
-	.apply = kfd_criu_apply_page,
-	.undo = kfd_criu_undo_page,
+	.fault = kfd_criu_page_fault, .check = kfd_criu_check_page,
+	.apply = kfd_criu_apply_page, .undo = kfd_criu_undo_page,
 };
 
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved id of the event. */
@@ -189,10 +187,8 @@ static void kfd_criu_undo_event(struct criu_plan *plan, void *entry)
 
 const struct criu_kind kfd_criu_events = {
 	CRIU_KIND(KFD_CRIU_EVENT, events, struct kfd_criu_event_record, event_id),
-	.subject = "event %llu",
-	.unique = { CRIU_UNIQUE_ID },
+	.subject = "event %llu", .unique = { CRIU_UNIQUE_ID },
 	.dump = kfd_criu_dump_events,
 	.fault = kfd_criu_event_fault,
-	.apply = kfd_criu_apply_event,
-	.undo = kfd_criu_undo_event,
+	.apply = kfd_criu_apply_event, .undo = kfd_criu_undo_event,
 };

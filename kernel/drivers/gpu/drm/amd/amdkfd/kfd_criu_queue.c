@@ -543,18 +543,15 @@ static void kfd_criu_undo_queue(struct criu_plan *plan, void *entry)
 /* KFD inserts a new queue at the head of its list, so the last queue is created first. */
 const struct criu_kind kfd_criu_queues = {
 	CRIU_KIND(KFD_CRIU_QUEUE, queues, struct kfd_criu_plan_queue, record.queue_id),
-	.subject = "queue %llu",
+	.subject = "queue %llu", .backwards = true,
+	.unique = { CRIU_UNIQUE_ID, { kfd_criu_doorbell_range, "its doorbell occurs twice" } },
 	.tails = {
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_size, mqd, u8),
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_stack_size, stack, u8),
 	},
-	.unique = { CRIU_UNIQUE_ID, { kfd_criu_doorbell_range, "its doorbell occurs twice" } },
-	.backwards = true,
 	.dump = kfd_criu_dump_queues,
-	.fault = kfd_criu_queue_fault,
-	.check = kfd_criu_check_queue,
-	.apply = kfd_criu_apply_queue,
-	.undo = kfd_criu_undo_queue,
+	.fault = kfd_criu_queue_fault, .check = kfd_criu_check_queue,
+	.apply = kfd_criu_apply_queue, .undo = kfd_criu_undo_queue,
 };
 
 /* Takes the references of queues to restored SVM ranges. @p: the process; its mutex is held. */

@@ -255,17 +255,12 @@ static void kfd_criu_undo_svms(struct criu_plan *plan)
 /* Added at the head of a list, so the last range is applied first. */
 const struct criu_kind kfd_criu_svms = {
 	CRIU_KIND(KFD_CRIU_SVM_RANGE, svms, struct kfd_criu_plan_svm, record.start),
-	.subject = "SVM range %#llx",
-	.id64 = true,
-	.extent = offsetof(struct kfd_criu_plan_svm, record.size),
-	.backwards = true,
+	.subject = "SVM range %#llx", .id64 = true,
+	.extent = offsetof(struct kfd_criu_plan_svm, record.size), .backwards = true,
 	.unique = { CRIU_UNIQUE_EXTENT_KEPT(svm_areas) },
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_svm, num_attrs, attrs,
 				  struct kfd_ioctl_svm_attribute) },
 	.dump = kfd_criu_dump_svm,
-	.fault = kfd_criu_svm_fault,
-	.check = kfd_criu_check_svm,
-	.check_all = kfd_criu_merge_svms,
-	.apply = kfd_criu_apply_svm,
-	.undo_all = kfd_criu_undo_svms,
+	.fault = kfd_criu_svm_fault, .check = kfd_criu_check_svm, .check_all = kfd_criu_merge_svms,
+	.apply = kfd_criu_apply_svm, .undo_all = kfd_criu_undo_svms,
 };

@@ -464,13 +464,11 @@ static void amdgpu_criu_undo_userqs(struct criu_plan *plan)
 const struct criu_kind amdgpu_criu_userqs = {
 	CRIU_KIND(AMDGPU_CRIU_RECORD_USERQ, userqs, struct amdgpu_criu_plan_userq, record.id),
 	.subject = "user queue %llu",
-	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32) },
 	.unique = { CRIU_UNIQUE_ID, { amdgpu_criu_doorbell_range, "its doorbell occurs twice" } },
+	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32) },
 	.dump = amdgpu_criu_dump_userqs,
-	.fault = amdgpu_criu_userq_fault,
-	.check = amdgpu_criu_check_userq,
+	.fault = amdgpu_criu_userq_fault, .check = amdgpu_criu_check_userq,
 	.begin = amdgpu_criu_begin_userqs,
-	.apply = amdgpu_criu_apply_userq,
-	.undo = amdgpu_criu_undo_userq,
+	.apply = amdgpu_criu_apply_userq, .undo = amdgpu_criu_undo_userq,
 	.undo_all = amdgpu_criu_undo_userqs,
 };

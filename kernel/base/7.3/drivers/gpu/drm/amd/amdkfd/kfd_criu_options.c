@@ -41,6 +41,5 @@ const struct criu_kind kfd_criu_options = {
 	.subject = "options",
 	.dump = kfd_criu_dump_options,
 	.fault = kfd_criu_options_fault,
-	.apply = kfd_criu_apply_options,
-	.undo = kfd_criu_undo_options,
+	.apply = kfd_criu_apply_options, .undo = kfd_criu_undo_options,
 };

@@ -4,7 +4,7 @@
 
 KERNEL_SOURCE=/usr/src/linux-source-7.3
 HEADER=uapi/drm/amdgpu_criu.h
-KERNEL_LINES=10850
+KERNEL_LINES=10000
 I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
 
 bases() { (cd kernel/base && printf '%s\n' */source.sh) | sed 's,/.*,,'; }

@@ -9,7 +9,6 @@
  * Not carried: contexts that have used a video engine.
  */
 #include "amdgpu_criu_render.h"
-#include "amdgpu_reset.h"
 
 #define AMDGPU_CRIU_RESET_POLL 20 /* ms; a reset takes about a second */
 

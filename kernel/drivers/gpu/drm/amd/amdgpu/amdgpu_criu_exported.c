@@ -4,7 +4,6 @@
 
 static const struct criu_kind *const amdgpu_criu_exported_kinds[] = { &amdgpu_criu_objects };
 
-/* Blobs of EXPORTED hold a BO and nothing else. */
 static const struct criu_node amdgpu_criu_exported_node = {
 	.name = "render node",
 	.schema = &amdgpu_criu_exported_schema,

@@ -10,7 +10,6 @@
 #include <linux/ctype.h>
 
 #include "amdgpu_criu_render.h"
-#include "amdgpu_ids.h"
 
 /* Returns the syncobj with the next higher handle, with a reference, or NULL. */
 struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle)

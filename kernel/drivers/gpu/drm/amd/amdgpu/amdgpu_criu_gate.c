@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <drm/drm_drv.h>
-#include <drm/drm_vma_manager.h>
 #include <linux/pm_runtime.h>
 
 #include "amdgpu_criu_node.h"

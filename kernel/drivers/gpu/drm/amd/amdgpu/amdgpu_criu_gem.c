@@ -15,14 +15,13 @@
 #include "amdgpu_dma_buf.h"
 #include "amdgpu_hmm.h"
 
-/* A BO is in one of these domains only, or may be in several of the others. */
-#define AMDGPU_CRIU_SPECIAL_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
-				     AMDGPU_GEM_DOMAIN_OA | AMDGPU_GEM_DOMAIN_DOORBELL)
-#define AMDGPU_CRIU_NORMAL_DOMAINS (AMDGPU_GEM_DOMAIN_CPU | AMDGPU_GEM_DOMAIN_GTT | \
-				    AMDGPU_GEM_DOMAIN_VRAM)
 /* Sizes in these domains are in units of the resource; the driver counts a page for each. */
 #define AMDGPU_CRIU_UNIT_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
 				  AMDGPU_GEM_DOMAIN_OA)
+/* A BO is in one of these domains only, or may be in several of the others. */
+#define AMDGPU_CRIU_SPECIAL_DOMAINS (AMDGPU_CRIU_UNIT_DOMAINS | AMDGPU_GEM_DOMAIN_DOORBELL)
+#define AMDGPU_CRIU_NORMAL_DOMAINS (AMDGPU_GEM_DOMAIN_CPU | AMDGPU_GEM_DOMAIN_GTT | \
+				    AMDGPU_GEM_DOMAIN_VRAM)
 
 int amdgpu_criu_add_object(struct criu_dump *dump, struct drm_gem_object *gem, u32 handle)
 {
@@ -250,7 +249,6 @@ static int amdgpu_criu_dump_objects(struct criu_dump *dump)
 	return ret;
 }
 
-/* The limit of DRM_AMDGPU_GEM_METADATA. */
 #define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
 
 /* Performs the checks of DRM_AMDGPU_GEM_USERPTR. */
@@ -349,10 +347,9 @@ static int amdgpu_criu_check_object(struct criu_plan *plan, void *entry)
 	const u64 known = AMDGPU_GEM_CREATE_SETTABLE_MASK & ~AMDGPU_GEM_CREATE_ENCRYPTED;
 	const struct amdgpu_criu_object_record *record = entry;
 
-	if (record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS)
-		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x, %#llx",
-				   record->flags, record->create_flags);
-	return 0;
+	return record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS ?
+	       criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x, %#llx", record->flags,
+			   record->create_flags) : 0;
 }
 
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct criu_plan *plan, u64 object_id)

@@ -11,7 +11,6 @@
  * handles exist, and the handles are created in ascending order. No other task may open or close
  * handles of the file in between.
  */
-#include <drm/drm_prime.h>
 #include <linux/sort.h>
 
 #include "amdgpu_criu_render.h"

@@ -292,9 +292,8 @@ void amdgpu_criu_input_free(struct criu_plan *plan)
 }
 
 /*
- * Reads the blob and the tables of criu_plan.state. Reading may block indefinitely if the memory
- * belongs to a file system in user space or to userfaultfd, so the caller holds no lock. The caller
- * calls amdgpu_criu_input_free() in each case.
+ * Reads the blob and the tables. The caller holds no lock, because reading memory of a file system
+ * in user space or of userfaultfd may block, and calls amdgpu_criu_input_free() in each case.
  */
 int amdgpu_criu_input_read(struct criu_plan *plan)
 {

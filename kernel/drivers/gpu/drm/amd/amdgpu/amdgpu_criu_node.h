@@ -91,7 +91,6 @@ struct criu_plan {
 	u32 last_handle; /* all numbers up to it have an entry, while handles are created */
 };
 
-/* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *info);
 int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state);
@@ -140,14 +139,12 @@ bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem);
 int amdgpu_criu_claim(struct criu_call *call, u64 id, const struct drm_device *dev, u64 size,
 		      struct drm_gem_object **owner);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
-
 struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle);
 struct drm_gem_object *amdgpu_criu_dmabuf_gem(const struct dma_buf *dmabuf);
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf);
 int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf);
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem);
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle);
-
 int amdgpu_criu_evict_bo(struct amdgpu_bo *bo, struct amdgpu_criu_evict *args);
 void amdgpu_criu_readmit_bo(struct amdgpu_bo *bo);
 

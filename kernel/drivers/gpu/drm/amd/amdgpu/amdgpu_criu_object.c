@@ -12,7 +12,6 @@
  * dma-buf for each BO.
  */
 #include <drm/drm_drv.h>
-#include <drm/drm_prime.h>
 #include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu_criu_node.h"
@@ -275,9 +274,9 @@ static const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 siz
 }
 
 /*
- * Looks up a BO of a restore in the session, with a reference. @size: its bytes, or 0 if it cannot
- * be shared. @dev: the BO is one of this GPU; if there is none yet, claims its id: *@owner is NULL.
- * Fails with -EBADFD if @dev is NULL, and the BO must be created elsewhere first.
+ * Looks up a BO of a restore, with a reference. @size: its bytes, or 0 if it cannot be shared.
+ * @dev: it is of this GPU; if there is none yet, claims its id, and *@owner is NULL. NULL: fails
+ * with -EBADFD if it must be created elsewhere first.
  */
 int amdgpu_criu_claim(struct criu_call *call, u64 id, const struct drm_device *dev, u64 size,
 		      struct drm_gem_object **owner)

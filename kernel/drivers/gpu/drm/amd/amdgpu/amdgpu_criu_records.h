@@ -83,7 +83,6 @@ struct amdgpu_criu_object_record {
 	__u32 metadata_size; /* bytes of the tail */
 };
 
-/* A GEM handle */
 struct amdgpu_criu_handle_record {
 	__u32 handle;
 	__u32 pad;
@@ -119,7 +118,6 @@ struct amdgpu_criu_ctx_record {
 	__u32 num_entities; /* entries of the tail */
 };
 
-/* An entity of a context */
 struct amdgpu_criu_ctx_entity {
 	__u32 hw_ip; /* AMDGPU_HW_IP_* */
 	__u32 ring; /* as in struct drm_amdgpu_cs_chunk_ib */
@@ -134,7 +132,6 @@ struct amdgpu_criu_bo_list_record {
 	__u32 num_entries; /* entries of the tail */
 };
 
-/* Entry of a BO list */
 struct amdgpu_criu_bo_list_item {
 	__u64 object_id; /* the BO, which may have no handle */
 	__u32 priority; /* limited to the values that the kernel distinguishes */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The ioctl of a render node: its operations, and the process of a file. */
-#include <linux/fdtable.h>
-
 #include "amdgpu_criu_render.h"
 
 #define AMDGPU_CRIU_PAUSE_TIME (20 * HZ) /* for calls and jobs; a hung job is reset earlier */

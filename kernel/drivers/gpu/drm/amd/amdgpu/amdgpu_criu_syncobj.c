@@ -8,7 +8,6 @@
  * Not carried: syncobjs that an eventfd waits for.
  */
 #include <drm/drm_syncobj.h>
-#include <linux/dma-fence-chain.h>
 
 #include "amdgpu_criu_render.h"
 

@@ -120,10 +120,7 @@ struct criu_record_desc {
 		.count_min = (_min), .count_max = (_max), .older = (_older), .name = (_name), \
 	}
 
-/*
- * Row of a record type with one version. @_last_v1: last field of @_struct when it was released.
- * @_min, @_max: least and greatest number of such records, 0: no limit. @_flags: CRIU_DESC_*.
- */
+/* @_last_v1: last field of the first release. @_min, @_max: number of records. 0: no limit. */
 #define CRIU_RECORD(_type, _name, _struct, _last_v1, _min, _max, _flags) \
 	CRIU_RECORD_ROW(_type, _name, _struct, _last_v1, 1, NULL, _min, _max, _flags)
 
@@ -139,7 +136,6 @@ struct criu_record_desc {
 #define CRIU_RECORD_END_ROW \
 	CRIU_RECORD(CRIU_RECORD_END, "end", struct criu_record_end, crc, 1, 1, 0)
 
-/* The record types of one kind of node */
 struct criu_blob_schema {
 	const char *driver; /* name of the driver, at most CRIU_DRIVER_NAME_SIZE characters */
 	__u32 node; /* kind of device node */
@@ -172,10 +168,7 @@ struct criu_blob_fault {
 	const char *reason; /* the reason, a string constant */
 };
 
-/*
- * Writes a blob, or only counts its size. The size pass and the write pass make the same
- * calls. Errors are sticky, so a caller checks only the result of criu_writer_finish().
- */
+/* Writes a blob, or only counts its size. criu_writer_finish() returns the first error. */
 struct criu_blob_writer {
 	const struct criu_blob_schema *schema; /* record types */
 	__u8 *buf; /* destination; NULL: only count */
@@ -210,7 +203,6 @@ struct criu_blob {
 	__u32 counts[CRIU_BLOB_TYPES_MAX]; /* records of each row of the schema's table */
 };
 
-/* A record of an open blob */
 struct criu_record {
 	const struct criu_record_desc *desc; /* its row in the table; NULL at the beginning */
 	__u16 version; /* version, between the bounds of the row */
@@ -229,8 +221,6 @@ bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record);
 bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record);
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size);
 const void *criu_record_tail(struct criu_record *record, __u64 size);
-
-/* Checks between records: references, duplicates, overlaps. */
 
 /* Part of an address space; or an id, whose size is 1 */
 struct criu_range {

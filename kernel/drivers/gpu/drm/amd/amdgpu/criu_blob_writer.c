@@ -182,10 +182,7 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
 		criu_writer_emit(writer, type, fixed);
 }
 
-/*
- * Adds a piece to the tail of the last record. Returns @size zero bytes, or NULL if there is
- * nothing to fill in (size pass, no room, @size is 0, the record is omitted, or an earlier error).
- */
+/* Adds zeros to the tail of the last record. Returns NULL if there is nothing to fill in. */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
 	struct criu_record_header *header = (void *)(writer->buf + writer->record);
@@ -216,9 +213,9 @@ void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, si
 }
 
 /*
- * Ends a blob. @size: output, bytes of the blob; in case of -ENOSPC, bytes that it needs. Returns
- * 0; -ENOSPC if there is too little room; -EOPNOTSUPP if the blob exceeds a limit, or if the
- * target cannot represent it; -EINVAL for a record that does not match the schema.
+ * Ends a blob. @size: bytes that it has or needs. Returns 0; -ENOSPC if there is too little room;
+ * -EOPNOTSUPP if it exceeds a limit, or if the target cannot represent it; -EINVAL for a record
+ * that does not match the schema.
  */
 int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 {

@@ -159,10 +159,7 @@ static int criu_get_session(struct criu_call *call, const void *args)
 	return 0;
 }
 
-/*
- * Copies the results to the caller, for every operation that has succeeded. An operation that must
- * undo its work if the caller's structure cannot be written calls this itself.
- */
+/* Copies the results to the caller. Called by an operation that undoes its work if this fails. */
 int criu_call_put_args(struct criu_call *call)
 {
 	if (call->args_put || call->op->in_only)

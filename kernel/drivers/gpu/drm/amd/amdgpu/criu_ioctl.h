@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Dispatcher of the ioctl, with a table for each kind of node, and plans. A plan holds the records
- * of a blob. They are checked before anything is created, and then applied. A table describes each
- * kind of record, in the order in which they are applied. It uses no driver type.
+ * of a blob, which are checked before anything is created, and then applied in the order of a table
+ * of their kinds. It uses no driver type.
  */
 #ifndef _CRIU_IOCTL_H_
 #define _CRIU_IOCTL_H_
@@ -44,9 +44,8 @@ struct criu_call {
 /* Row of an operation table */
 struct criu_op {
 	/*
-	 * Runs the operation. args is the kernel's copy of the structure of the operation, padded
-	 * with zeros if the caller's is shorter. It is copied back to the caller if the result is 0
-	 * or -ENOSPC, unless in_only. The function checks flags and pads. NULL: not supported
+	 * args: copy of the structure of the operation, padded with zeros, and copied back to the
+	 * caller if the result is 0 or -ENOSPC, unless in_only. The function checks flags and pads
 	 */
 	int (*fn)(struct criu_call *call, void *args);
 	const char *name;
@@ -111,10 +110,7 @@ struct criu_plan;
 typedef struct criu_range (*criu_range_fn)(const struct criu_kind *kind, const void *entry,
 					   u32 gpu);
 
-/*
- * A kind of record. The plan has an array of entries for it, each of which begins with the record.
- * criu_refuse() names the entry that is checked or applied.
- */
+/* A kind of record. The plan has an array of entries, each of which begins with the record. */
 struct criu_kind {
 	const char *subject; /* Required: format of a name; arguments: u64 id, u32 gpu */
 	/* Required, by CRIU_KIND(): type of the records, and offsets in the plan and in an entry */
@@ -179,7 +175,6 @@ struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry,
 int criu_check_ranges(struct criu_call *call, struct criu_plan *plan,
 		      const struct criu_kind_unique *unique, u32 gpu);
 void *criu_entry(const struct criu_kind *kind, const struct criu_plan *plan, u32 position);
-
 int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct criu_plan *plan);
 int criu_plan_apply(struct criu_call *call, struct criu_plan *plan);
 void criu_plan_undo(struct criu_call *call, struct criu_plan *plan);

@@ -161,9 +161,9 @@ static int criu_try_find(struct criu_session *session, u64 id,
 /*
  * Looks up an object of a restore, with a reference. If nobody has created it: -ENOENT, or with
  * @create, claims its creation: @object is NULL, and the caller creates it and calls
- * criu_session_bind(). Other callers wait meanwhile. To avoid deadlocks, a caller has at most one
- * open claim at a time. Fails with -EBADMSG if the id refers to another kind of object, or is none;
- * -EINTR if killed while waiting.
+ * criu_session_bind(). Other callers wait meanwhile, so a caller has at most one open claim at a
+ * time. Fails with -EBADMSG if the id refers to another kind of object, or is none; -EINTR if
+ * killed.
  */
 int criu_session_claim(struct criu_session *session, u64 id, const struct criu_object_ops *ops,
 		       bool create, void **object)
@@ -248,10 +248,7 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 	}
 }
 
-/*
- * Returns the dma-buf of an object with a reference, and exports it if there is none. @copy: one
- * for copying the contents, if the object has none of its own. -ENOENT: its kind has no dma-bufs.
- */
+/* Exports an object that has no dma-buf. @copy: for its contents. -ENOENT: it cannot have one. */
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id, bool copy)
 {
 	struct dma_buf *dmabuf, *(*export)(void *object);

@@ -108,9 +108,8 @@ bool criu_client_in_restore(struct criu_client *client)
 
 /*
  * Holds a client, under its own lock. The caller then puts it into the held state (evicts the
- * queues), or calls criu_session_release(). Under its lock, a client is held if and only if it is
- * in this state. Fails with -EALREADY if this session holds it; -EBUSY if another does; -EBADFD if
- * this session is live.
+ * queues), or calls criu_session_release(). Fails with -EALREADY if this session holds it; -EBUSY
+ * if another does; -EBADFD if this session is live.
  */
 int criu_session_hold(struct criu_session *session, struct criu_client *client)
 {
@@ -177,9 +176,8 @@ void criu_session_resumed(struct criu_session *session)
 }
 
 /*
- * Ends the held state of a client that goes away, because its session would keep what is left of
- * it. Of all other calls, only the close of the session can still use the client. Does not take
- * the lock of the client, whose holder may wait for the caller.
+ * Ends the held state of a client that goes away. Of all other calls, only the close of the session
+ * can still use it. Does not take its lock, whose holder may wait for the caller.
  */
 void criu_client_end(struct criu_client *client)
 {
@@ -238,9 +236,8 @@ bool criu_session_allowed(void)
 }
 
 /*
- * Creates a session. Capabilities are checked only here. A holder of a descriptor of the session
- * may use it, because the task that CRIU restores has no capability, or has one in its own user
- * namespace.
+ * Creates a session. Capabilities are checked only here: the task that CRIU restores has none, or
+ * has one in its own user namespace.
  */
 struct file *criu_session_create(enum criu_session_kind kind)
 {

@@ -76,10 +76,7 @@ void criu_objects_destroy(struct criu_session *session);
 struct criu_object_ops {
 	void (*get)(void *object);
 	void (*put)(void *object);
-	/*
-	 * Returns the object's own dma-buf with a reference, or ERR_PTR(). The session keeps it, so
-	 * all descriptors of an object refer to one dma-buf. Called in any process with the session
-	 */
+	/* Returns its dma-buf with a reference, which the session keeps, or ERR_PTR() */
 	struct dma_buf *(*export)(void *object);
 	struct dma_buf *(*copy)(void *object); /* for copying the contents, without changes */
 	void (*end_copy)(struct dma_buf *dmabuf); /* before the session drops the result of copy */
@@ -95,9 +92,8 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id, bool copy);
 
 /*
- * A client is a process or a file whose state is saved or restored. A session of kind CHECKPOINT
- * holds the clients that it has paused. A session of kind RESTORE holds the clients that were
- * restored in it and not yet resumed. A session of kind LIVE holds none.
+ * A client is a process or a file whose state is saved or restored. A session holds clients that it
+ * has paused, or that were restored in it and not yet resumed. A live one holds none.
  */
 struct criu_client {
 	void *owner; /* the driver's object of it: struct kfd_process or struct drm_file */
@@ -121,7 +117,6 @@ struct criu_client_ops {
 };
 
 typedef long (*criu_ioctl_fn)(struct file *filp, unsigned int cmd, unsigned long arg);
-
 int criu_client_init(struct criu_client *client, void *owner, struct mutex *lock,
 		     const struct criu_client_ops *ops);
 void criu_client_fini(struct criu_client *client);
@@ -137,10 +132,7 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client);
 void criu_client_end(struct criu_client *client);
 
-/*
- * Runs an ioctl once it may begin. @is_wait: it may block forever, and no caller waits for it.
- * Inline: the call of @ioctl is then a direct one.
- */
+/* Runs an ioctl once it may begin. @is_wait: may block forever. Inline: a direct call of @ioctl. */
 static inline long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
 				     unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes. */
 #include "kfd_criu.h"
-#include "kfd_device_queue_manager.h"
 
 /* Limits of waits for running ioctls, for memory that moves back, and for locks of processes */
 #define KFD_CRIU_STOP_TIME (20 * HZ)
@@ -31,9 +30,8 @@ static void kfd_criu_count_bos(struct amdkfd_process_info *info)
 }
 
 /*
- * Ends EVICT, under the lock of the process or when it exits: moves the memory back, and waits for
- * that, so that only the eviction of the pause is left. A restore that fails is repeated by the
- * driver. A process that exits frees its memory where it is.
+ * Ends EVICT, under the lock of the process or when it exits: moves the memory back, and waits
+ * until only the eviction of the pause is left. The driver repeats a restore that fails.
  */
 static int kfd_criu_readmit(struct kfd_process *p)
 {
@@ -60,9 +58,8 @@ static int kfd_criu_readmit(struct kfd_process *p)
 }
 
 /*
- * A session of kind CHECKPOINT holds one eviction of the queues. TTM, userptrs and SVM count their
- * own evictions. If a session of kind RESTORE closes, no later RESUME is possible, and the queues
- * never run: their userptrs have no pages.
+ * A session of kind CHECKPOINT holds one eviction of the queues; TTM, userptrs and SVM count their
+ * own. If one of kind RESTORE closes, the queues never run: their userptrs have no pages.
  */
 static int kfd_criu_process_end(void *owner, enum criu_session_kind kind)
 {
@@ -129,11 +126,6 @@ static int kfd_criu_checkpoint(struct criu_call *call, void *args)
 	return amdgpu_criu_dump(&dump, args);
 }
 
-/*
- * EVICT uses the eviction by which the driver makes room for other processes, and leaves out the
- * restore that follows 0.1 s later, until the process is unpaused.
- */
-
 /* Signals the eviction fence. Returns false if another thread has, which schedules the restore. */
 static bool kfd_criu_signal_eviction(struct kfd_process *p)
 {
@@ -151,8 +143,9 @@ static bool kfd_criu_signal_eviction(struct kfd_process *p)
 }
 
 /*
- * Evicts the process once more: the queues of a paused process are evicted already, so that this
- * only counts. If a restore is scheduled, cancels it and takes over its eviction.
+ * EVICT uses the eviction by which the driver makes room for other processes, without the restore
+ * that follows: the queues of a paused process are evicted already, so that this only counts. If a
+ * restore is scheduled, cancels it and takes over its eviction.
  */
 static int kfd_criu_take_eviction(struct kfd_process *p)
 {

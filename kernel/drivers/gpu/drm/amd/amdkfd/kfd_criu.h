@@ -62,12 +62,9 @@ int kfd_criu_apply_process(struct criu_plan *plan);
 void kfd_criu_undo_process(struct kfd_process *p);
 void kfd_criu_bo_entry(const void *from, struct amdgpu_criu_bo *entry);
 void kfd_criu_forget_svm(struct kfd_process *p);
-
-/* RESUME, under the mutex of the process. */
 void kfd_criu_signal_events(struct kfd_process *p);
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call);
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
-
 bool kfd_criu_mqd_tested(struct kfd_node *node);
 void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,

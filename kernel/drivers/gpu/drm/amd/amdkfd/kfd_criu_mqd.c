@@ -249,13 +249,10 @@ static const struct kfd_criu_generation {
 /* Returns true if tests run queues of exactly this version. */
 bool kfd_criu_mqd_tested(struct kfd_node *node)
 {
-	switch (KFD_GC_VERSION(node)) {
-	case IP_VERSION(9, 4, 2):
-	case IP_VERSION(9, 4, 3):
-	case IP_VERSION(11, 0, 0):
-		return true;
-	}
-	return false;
+	const u32 version = KFD_GC_VERSION(node);
+
+	return version == IP_VERSION(9, 4, 2) || version == IP_VERSION(9, 4, 3) ||
+	       version == IP_VERSION(11, 0, 0);
 }
 
 /* Returns the layout of the MQDs of a GPU, or NULL if they are not supported. */
@@ -405,8 +402,8 @@ bool kfd_criu_mqd_has_waves(const struct kfd_criu_mqd_layout *layout, const u32 
 
 /*
  * Checks whether saved waves fit on an XCC whose engines have other numbers of CUs than before.
- * Each wave returns to its engine, and waves that wait for each other need room at the same time.
- * A control stack in memory of the process is not read: its waves fit if no engine has fewer CUs.
+ * Each wave returns to its engine, and waves that wait for each other need room at the same time. A
+ * control stack in memory of the process is not read: its waves fit if no engine has fewer CUs.
  */
 bool kfd_criu_mqd_waves_fit(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
 			    const u32 *stack, u32 size, const u8 *is, const u8 *was, u32 num)

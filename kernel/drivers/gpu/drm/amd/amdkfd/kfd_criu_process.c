@@ -11,7 +11,6 @@
  */
 #include "kfd_criu.h"
 #include "kfd_smi_events.h"
-#include "kfd_svm.h"
 
 static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned int fd)
 {

@@ -11,10 +11,8 @@
  */
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
-#include "kfd_mqd_manager.h"
 #include "kfd_topology.h"
 
-/* The MQDs of a queue */
 struct kfd_criu_mqds {
 	struct mqd_manager *mm;
 	const struct kfd_criu_mqd_layout *layout; /* NULL: this kernel does not save them */
@@ -177,16 +175,13 @@ static u32 kfd_criu_sdma_doorbell(const struct kfd_criu_sdma *sdma, u32 sdma_id)
 				    sdma_id / sdma->num_engines);
 }
 
-/*
- * Returns the number of an SDMA queue to save: the one that its doorbell is made for. A restored
- * queue has its doorbell, but may have another number on the same engine. On GFX8 the doorbell
- * depends on the id of the queue instead.
- */
+/* Returns the number that the doorbell is made for: a restored queue may have another one. */
 static u32 kfd_criu_saved_sdma_id(const struct queue *q)
 {
 	const bool xgmi = q->properties.type == KFD_QUEUE_TYPE_SDMA_XGMI;
 	const struct kfd_criu_sdma sdma = kfd_criu_sdma_of(q->device, xgmi);
 
+	/* On GFX8 the doorbell depends on the id of the queue. */
 	if (!KFD_IS_SOC15(q->device))
 		return q->sdma_id;
 	for (u32 id = q->sdma_id % sdma.num_engines; id < sdma.num; id += sdma.num_engines)

@@ -135,10 +135,7 @@ struct kfd_criu_cus {
 	__u8 xcc[KFD_CRIU_XCCS_MAX][KFD_CRIU_SHADER_ARRAYS_MAX];
 };
 
-/*
- * A queue of AMDKFD_IOC_CREATE_QUEUE. Tail: consecutive MQDs, then the control stacks. In
- * the MQDs each word that the kernel itself sets is 0.
- */
+/* A queue of AMDKFD_IOC_CREATE_QUEUE. Tail: MQDs, 0 where the kernel sets them, then stacks. */
 struct kfd_criu_queue_record {
 	__u32 gpu_id; /* GPU of the queue */
 	__u32 queue_id;

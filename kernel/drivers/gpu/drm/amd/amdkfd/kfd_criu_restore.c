@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* RESTORE, RESUME, and mmap() between them; and the end of a pause. */
 #include "kfd_criu.h"
-#include "kfd_device_queue_manager.h"
 #include "kfd_events.h"
 #include "kfd_svm.h"
 
@@ -127,10 +126,7 @@ static bool kfd_criu_userptrs_attached(struct amdkfd_process_info *info)
 	return !info->evicted_bos;
 }
 
-/*
- * A worker attaches the userptrs, then restores the queues without reporting an error. One more
- * eviction leaves that to the caller. RESUME may be called again if this fails.
- */
+/* A worker attaches userptrs, without an error. One more eviction leaves queues to the caller. */
 static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *p)
 {
 	struct amdkfd_process_info *info = p->kgd_process_info;

@@ -166,9 +166,8 @@ static const char *kfd_criu_svm_fault(struct criu_plan *plan, void *entry)
 
 static int kfd_criu_check_svm(struct criu_plan *plan, void *entry)
 {
-	if (IS_ENABLED(CONFIG_HSA_AMD_SVM))
-		return 0;
-	return criu_refuse(plan->call, -EOPNOTSUPP,
+	return IS_ENABLED(CONFIG_HSA_AMD_SVM) ? 0 :
+	       criu_refuse(plan->call, -EOPNOTSUPP,
 			   "this kernel is built without CONFIG_HSA_AMD_SVM");
 }
 

@@ -158,9 +158,9 @@ static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
 }
 
 /*
- * Returns 1 if no wave of the queue can be in flight. Those of a compute queue cannot be saved: MES
- * waits for their end to unmap the queue, and when it gives up, the GPU is reset. The packet of a
- * fence is executed when those before it are complete. SDMA queues stop inside of a packet.
+ * Returns 1 if no wave of the queue can be in flight. MES waits for their end to unmap a compute
+ * queue, and when it gives up, the GPU is reset. The packet of a fence is executed when those
+ * before it are complete. SDMA queues stop inside of a packet.
  */
 static int amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
 				     struct amdgpu_usermode_queue *queue)

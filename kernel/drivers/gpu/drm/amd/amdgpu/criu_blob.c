@@ -199,7 +199,8 @@ static int criu_check_identity(const struct criu_blob *blob, struct criu_blob_fa
  * Checks a blob from user space. @buf: aligned to 8 bytes; the caller keeps ownership. @fault:
  * position and reason of an error. After success, every record that criu_blob_next() returns has a
  * supported type and version, is complete, and is within the limits of its row. The caller must
- * check the fields. Returns 0; -EBADMSG for a damaged blob; -EOPNOTSUPP for an undamaged one.
+ * check the fields. Returns 0; -EBADMSG for a damaged blob; -EOPNOTSUPP for an undamaged one that
+ * this kernel cannot read.
  */
 int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema,
 		   const void *buf, size_t size, struct criu_blob_fault *fault)

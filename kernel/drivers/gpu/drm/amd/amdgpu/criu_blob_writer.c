@@ -185,7 +185,7 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
 /* Adds zeros to the tail of the last record. Returns NULL if there is nothing to fill in. */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
-	struct criu_record_header *header = (void *)(writer->buf + writer->record);
+	struct criu_record_header *header;
 	size_t before = writer->pos;
 	void *piece;
 
@@ -200,6 +200,7 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 	piece = criu_writer_take(writer, size);
 	if (!piece || !size)
 		return NULL;
+	header = (void *)(writer->buf + writer->record);
 	header->size += writer->pos - before;
 	return piece;
 }

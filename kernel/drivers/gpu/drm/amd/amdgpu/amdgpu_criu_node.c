@@ -161,7 +161,7 @@ static int amdgpu_criu_output_pass(struct criu_dump *dump)
 	       criu_refuse_blob(dump->call, &dump->writer.fault, ret) : ret;
 }
 
-/* Runs both passes. KFD locks events separately, so the write pass may find more of them. */
+/* Runs both passes under the client's lock. Events of KFD have another, and may be more then. */
 static int amdgpu_criu_output_write(struct criu_dump *dump, struct amdgpu_criu_state *state)
 {
 	const struct amdgpu_criu_process_info *info = &dump->info;

@@ -108,8 +108,9 @@ bool criu_client_in_restore(struct criu_client *client)
 
 /*
  * Holds a client, under its own lock. The caller then puts it into the held state (evicts the
- * queues), or calls criu_session_release(). Fails with -EALREADY if this session holds it; -EBUSY
- * if another does; -EBADFD if this session is live.
+ * queues), or calls criu_session_release(). Under its lock, a client is held if and only if it is
+ * in this state. Fails with -EALREADY if this session holds it; -EBUSY if another does; -EBADFD if
+ * this session is live.
  */
 int criu_session_hold(struct criu_session *session, struct criu_client *client)
 {
@@ -166,7 +167,7 @@ int criu_session_end_hold(struct criu_session *session, struct criu_client *clie
 	return ret ? ret : client->ops->end(client->owner, session->kind);
 }
 
-/* After the last RESUME, the session keeps no memory that a process frees. */
+/* After RESUME, without the lock of a client. After the last, keeps no memory that is freed. */
 void criu_session_resumed(struct criu_session *session)
 {
 	scoped_guard(spinlock, &criu_hold_lock)

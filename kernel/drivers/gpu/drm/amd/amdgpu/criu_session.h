@@ -57,7 +57,7 @@ struct criu_session {
 	u64 last_id; /* last allocated id, in a session of kind CHECKPOINT */
 	unsigned long claims_ended; /* number of ended claims; waiters check it */
 	wait_queue_head_t claim_wait; /* wait queue of the waiters */
-	/* Outermost. Held during export() and copy(), and to set criu_object.dmabuf or .copy. */
+	/* Outermost, before @lock. Held during export() and copy(), and to set .dmabuf or .copy. */
 	struct mutex export_lock;
 	struct list_head holds; /* clients held, protected by the hold lock */
 };
@@ -76,7 +76,7 @@ void criu_objects_destroy(struct criu_session *session);
 struct criu_object_ops {
 	void (*get)(void *object);
 	void (*put)(void *object);
-	/* Returns its dma-buf with a reference, which the session keeps, or ERR_PTR() */
+	/* Returns its dma-buf, referenced, or ERR_PTR(); in any process. The session keeps it */
 	struct dma_buf *(*export)(void *object);
 	struct dma_buf *(*copy)(void *object); /* for copying the contents, without changes */
 	void (*end_copy)(struct dma_buf *dmabuf); /* before the session drops the result of copy */

@@ -62,6 +62,7 @@ int kfd_criu_apply_process(struct criu_plan *plan);
 void kfd_criu_undo_process(struct kfd_process *p);
 void kfd_criu_bo_entry(const void *from, struct amdgpu_criu_bo *entry);
 void kfd_criu_forget_svm(struct kfd_process *p);
+/* RESUME, under the mutex of the process. */
 void kfd_criu_signal_events(struct kfd_process *p);
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call);
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);

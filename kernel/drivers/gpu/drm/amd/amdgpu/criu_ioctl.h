@@ -45,7 +45,7 @@ struct criu_call {
 struct criu_op {
 	/*
 	 * args: copy of the structure of the operation, padded with zeros, and copied back to the
-	 * caller if the result is 0 or -ENOSPC, unless in_only. It checks flags and pads. NULL: none
+	 * caller if the result is 0 or -ENOSPC, unless in_only; checks flags and pads. NULL: none
 	 */
 	int (*fn)(struct criu_call *call, void *args);
 	const char *name;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 // How many wave instructions per second one core of this machine executes, for kernels of different
-// kinds, and how many instructions a byte costs that the plugin's kernel hashes. Exit status 4: the
-// rate of integers or floats is below the goal, or was not measured.
+// kinds and some like those of libraries, what the time goes to, and how many instructions a byte
+// costs that the plugin's kernel hashes. Exit status 4: the rate of integers or floats is below the
+// goal, or was not measured.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <numeric>
+#include <span>
 
 #include "base/result.h"
 #include "engines/fake_gpu.h"
@@ -22,6 +27,7 @@ using amdgpu_criu::bench::Rates;
 
 constexpr uint64_t kCode = 0x200000, kKernarg = 0x5000, kData = 0x400000, kHashes = 0x800000;
 constexpr uint32_t kRounds = 200, kGroups = 16;
+constexpr size_t kFloats = 1 << 16;                                     // of the routines
 constexpr uint32_t kHashGroup = 256, kHashChunks = 4, kChunkKib = 256;  // as the plugin's
 constexpr Space kSpace = {Hub::kGfx, 1};
 
@@ -70,6 +76,10 @@ class Bench {
     return state == shader::Dispatch::State::kDone;
   }
   shader::Cores& cores() { return cores_; }
+  template <typename T>
+  std::span<T> data(size_t count) {
+    return {reinterpret_cast<T*>(at(kData)), count};
+  }
 
  private:
   std::byte* at(uint64_t address) { return memory_.space(1).data() + address; }
@@ -114,14 +124,95 @@ struct Arguments {
   uint32_t rounds = kRounds;
 };
 
+// The rate, and what the time went to.
+void note_rate(benchmark::State& state, const shader::Cores& cores) {
+  const auto executed = static_cast<double>(cores.executed());
+  state.counters["wave_instructions"] = benchmark::Counter(executed, benchmark::Counter::kIsRate);
+  state.SetLabel(hottest(cores) + "; " + cores.times().describe());
+}
+
 void run_kernel(benchmark::State& state, const char* kernel, shader::Isa isa) {
   Bench bench(object_path("bench.co", isa), isa, Arguments());
   for (auto round : state) {
     if (!bench.run(kernel)) return state.SkipWithError("the kernel does not end");
   }
-  const auto executed = static_cast<double>(bench.cores().executed());
-  state.counters["wave_instructions"] = benchmark::Counter(executed, benchmark::Counter::kIsRate);
-  state.SetLabel(hottest(bench.cores()));
+  note_rate(state, bench.cores());
+}
+
+// Like those of libraries. run_routine() fills the data before, and checks them afterwards.
+struct Routine {
+  const char* name;
+  void (*fill)(Bench&);
+  bool (*is_right)(Bench&);
+};
+
+void fill_floats(Bench& bench) {
+  uint32_t number = 1;
+  for (float& value : bench.data<float>(kFloats)) {
+    number = number * 1664525 + 1013904223;
+    value = static_cast<float>(number >> 16) / 65536 - 0.5f;
+  }
+}
+
+bool is_near(double value, double expected) { return std::abs(value - expected) < 1e-3; }
+
+bool gemm_is_right(Bench& bench) {
+  const auto data = bench.data<float>(kFloats);
+  for (size_t row = 0; row < 64; ++row)
+    for (size_t column = 0; column < 64; ++column) {
+      double sum = 0;
+      for (size_t k = 0; k < kRounds; ++k)
+        sum += double{data[row * kRounds + k]} * data[(kRounds + k) * 64 + column];
+      if (!is_near(data[2 * 64 * kRounds + row * 64 + column], sum)) return false;
+    }
+  return true;
+}
+
+void fill_keys(Bench& bench) {
+  uint32_t number = 1;
+  for (uint32_t& key : bench.data<uint32_t>(kGroups * 256))
+    key = number = number * 1664525 + 1013904223;
+}
+
+bool sort_is_right(Bench& bench) {
+  for (size_t group = 0; group < kGroups; ++group)
+    if (!std::ranges::is_sorted(bench.data<uint32_t>(kGroups * 256).subspan(group * 256, 256)))
+      return false;
+  return true;
+}
+
+bool attention_is_right(Bench& bench) {
+  const auto data = bench.data<float>(kFloats);
+  const auto queries = data.first(16 * 1024), keys = data.subspan(16 * 1024, 16 * kRounds);
+  const auto values = data.subspan(16 * (1024 + kRounds), 16 * kRounds);
+  const auto results = data.subspan(16 * (1024 + 2 * kRounds), 16 * 1024);
+  for (size_t i = 0; i < 1024; ++i) {
+    double mean = 0, weight = 0;  // of the first number
+    for (size_t k = 0; k < kRounds; ++k) {
+      const double product = std::inner_product(keys.begin() + 16 * k, keys.begin() + 16 * (k + 1),
+                                                queries.begin() + 16 * i, 0.0);
+      mean += std::exp2(product) * values[16 * k];
+      weight += std::exp2(product);
+    }
+    if (!is_near(results[16 * i], mean / weight)) return false;
+  }
+  return true;
+}
+
+constexpr Routine kRoutines[] = {{"gemm", fill_floats, gemm_is_right},
+                                 {"sort", fill_keys, sort_is_right},
+                                 {"attention", fill_floats, attention_is_right}};
+
+void run_routine(benchmark::State& state, const Routine& routine, shader::Isa isa) {
+  Bench bench(object_path("bench.co", isa), isa, Arguments());
+  for (auto round : state) {
+    state.PauseTiming();
+    routine.fill(bench);
+    state.ResumeTiming();
+    if (!bench.run(routine.name)) return state.SkipWithError("the kernel does not end");
+  }
+  if (!routine.is_right(bench)) return state.SkipWithError("the result is wrong");
+  note_rate(state, bench.cores());
 }
 
 // Notes the rates that the others print.
@@ -154,6 +245,12 @@ int main(int argc, char** argv) {
     benchmark::RegisterBenchmark(name, gpu::test::run_kernel, kernel, Isa::kGfx1100)
         ->Unit(benchmark::kMillisecond);
   }
+  for (const Isa isa : {Isa::kGfx90a, Isa::kGfx1100})
+    for (const gpu::test::Routine& routine : gpu::test::kRoutines)
+      benchmark::RegisterBenchmark(
+          std::string(routine.name) + (isa == Isa::kGfx1100 ? "_wave32" : ""),
+          gpu::test::run_routine, routine, isa)
+          ->Unit(benchmark::kMillisecond);
   for (const Isa isa : {Isa::kGfx90a, Isa::kGfx942, Isa::kGfx1100})
     benchmark::RegisterBenchmark("hash_" + gpu::test::name_of(isa), gpu::test::count_hash, isa)
         ->Unit(benchmark::kMillisecond);

@@ -84,9 +84,29 @@ void use_lds(Wave& wave, const Row& addresses, uint32_t extra, Use use) {
 // look at each lane.
 bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out);
 
+// Whether the operands of all lanes are one after the other, as those of most kernels.
+template <size_t kBytes>
+bool follow_each_other(const std::array<uint64_t, kLanes>& addresses, unsigned lanes) {
+  uint64_t differences = 0;
+  each_lane(lanes,
+            [&](size_t lane) { differences |= addresses[lane] ^ (addresses[0] + kBytes * lane); });
+  return !differences;
+}
+
 template <size_t kBytes, bool kWrites, typename Use>
 void use_memory(Wave& wave, const std::array<uint64_t, kLanes>& addresses, Use use) {
   constexpr uint64_t kPage = MemoryView::kPageSize;
+  if (wave.exec() == wave.lane_mask() && !wave.repeated_lanes() &&
+      follow_each_other<kBytes>(addresses, wave.lanes())) {
+    const uint64_t offset = addresses[0] % kPage;
+    if (offset + kBytes * wave.lanes() <= kPage) {
+      std::byte* const host = wave.memory->page(addresses[0], kWrites);
+      wave.lanes_left = host ? 0 : wave.exec();
+      if (!host) return wave.fault();
+      for (unsigned lane = 0; lane < wave.lanes(); ++lane) use(lane, host + kBytes * lane);
+      return;
+    }
+  }
   uint64_t known = ~uint64_t{0};
   std::byte* page = nullptr;
   for_each_active(wave, [&](unsigned lane) {

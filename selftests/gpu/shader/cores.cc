@@ -223,7 +223,7 @@ std::string Cores::report() const {
       if (ran_[format][opcode]) names.insert(mnemonic(isa_, Format(format), opcode));
     }
   }
-  return names.empty() ? "" : describe_accuracy(names);
+  return names.empty() ? "" : describe_accuracy(names) + times_.describe() + "\n";
 }
 
 void Cores::complain(const std::string& reason, const std::string& text) {
@@ -239,12 +239,14 @@ unsigned Cores::run_waves(Wave& wave, unsigned count) {
   unsigned done = 0;
   std::array<uint32_t, kWords> words;
   while (done < count && wave.stop == Stop::kNone) {
+    InstructionTimes::Sample sample = times_.next();
     const size_t in_page = wave.memory->fetch(wave.pc, words);
     if (!in_page || (in_page < kWords && !fetch_rest(wave, isa_, words, in_page))) {
       wave.fault();
       break;
     }
     const Instruction& instruction = decoded(wave.pc, words);
+    sample.fetched();
     const uint64_t pc = wave.pc;
     wave.pc += instruction.dwords * uint64_t{4};
     ++done;
@@ -253,6 +255,7 @@ unsigned Cores::run_waves(Wave& wave, unsigned count) {
     } else {
       instruction.handler(wave, instruction);
     }
+    sample.executed(times_, instruction);
     // A trap handler finds the instruction that failed.
     if (wave.stop >= Stop::kIllegal) wave.pc = pc;
   }

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "shader/instruction_times.h"
 #include "shader/opcodes.h"
 #include "shader/wave.h"
 
@@ -28,8 +29,9 @@ class Cores {
   uint64_t executed() const { return executed_; }
   // How often each opcode ran, the hottest first. The thread that runs waves.
   std::vector<std::pair<std::string, uint64_t>> counts() const;
-  // The number of executed opcodes that give the same bits as hardware, and the names of the
-  // others. Any thread.
+  const InstructionTimes& times() const { return times_; }
+  // The number of executed opcodes that give the same bits as hardware, the names of the others,
+  // and where the time went. Any thread.
   std::string report() const;
 
   // Reports an instruction that the cores lack, which its wave handles. Each reason is reported
@@ -63,6 +65,7 @@ class Cores {
   std::vector<Entry> cache_;
   std::vector<std::unique_ptr<Wave>> spare_waves_;
   uint64_t executed_ = 0;
+  InstructionTimes times_;
   OpcodeCounts counts_ = {};  // of entries that were replaced
   std::array<std::array<std::atomic<bool>, kMaxOpcodes>, size_t(Format::kCount)> ran_ = {};
   std::set<std::string> reasons_;

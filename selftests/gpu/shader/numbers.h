@@ -135,7 +135,7 @@ constexpr T quiet_bit_set(T value) {
 
 template <std::floating_point T>
 constexpr bool is_signaling(T value) {
-  return value != value && to_bits(value) != to_bits(quiet_bit_set(value));
+  return (value != value) & (to_bits(value) != to_bits(quiet_bit_set(value)));
 }
 
 // The biased exponent.
@@ -158,15 +158,16 @@ constexpr T flushed(T value) {
   return is_denormal(value) ? std::copysign(T(0), value) : value;
 }
 
-// With IEEE set: a signaling NaN comes out quiet, any other NaN loses against a number.
+// With IEEE set: a signaling NaN comes out quiet, any other NaN loses against a number. The last
+// rule that applies counts: without branches, the compiler handles many lanes at a time.
 template <bool kMax, std::floating_point T>
 T pick(T a, T b) {
-  if (is_signaling(a)) return quiet_bit_set(a);
-  if (is_signaling(b)) return quiet_bit_set(b);
-  if (a != a) return b;
-  if (b != b) return a;
-  if (a == b) return std::signbit(a) == kMax ? b : a;
-  return (a < b) == kMax ? b : a;
+  T result = (a < b) == kMax ? b : a;
+  result = a == b ? (std::signbit(a) == kMax ? b : a) : result;
+  result = b != b ? a : result;
+  result = a != a ? b : result;
+  result = is_signaling(b) ? quiet_bit_set(b) : result;
+  return is_signaling(a) ? quiet_bit_set(a) : result;
 }
 
 // Truncates and saturates; NaN gives 0.

@@ -90,51 +90,57 @@ void packed16(Wave& wave, const Instruction& in) {
   write_lanes(wave, in.dst, out.narrow);
 }
 
-// The pair of words of each lane that an operand of a packed 32-bit operation is. A constant is
-// the same in both.
-void pairs(Wave& wave, const Instruction& in, unsigned i, Lanes& buffer) {
+// A word of each lane of an operand of a packed 32-bit operation, of its second register if so
+// chosen, in place or in the buffer. A constant is the same in both.
+const uint32_t* words(Wave& wave, const Instruction& in, unsigned i, bool second, bool negate,
+                      Row& buffer) {
   const unsigned code = in.src[i];
-  if (code >= operand::kZero && code < operand::kVgpr) {
-    std::ranges::fill(buffer.wide, join(wave.scalar(code, in), wave.scalar(code, in)));
-    return;
+  const uint32_t sign = negate ? 0x80000000 : 0;
+  if (code >= operand::kVgpr) {
+    const Row& row = wave.row(code + second);
+    if (!negate) return row.lane;
+    each_lane(wave.lanes(), [&](size_t lane) { buffer.lane[lane] = row.lane[lane] ^ sign; });
+    return buffer.lane;
   }
-  Instruction plain = in;
-  plain.neg = plain.abs = 0;
-  vector_source(wave, plain, i, Kind::kB64, buffer);
+  const bool pair = second && code < operand::kZero;
+  const uint32_t value = pair ? high32(wave.scalar64(code, in, false)) : wave.scalar(code, in);
+  each_lane(wave.lanes(), [&](size_t lane) { buffer.lane[lane] = value ^ sign; });
+  return buffer.lane;
 }
 
-uint32_t word_of(uint64_t pair, bool high) { return high ? high32(pair) : low32(pair); }
+// One of the two results.
+template <unsigned kSources, typename F>
+void run_packed32(Wave& wave, const Instruction& in, unsigned select, unsigned negate, Row& out) {
+  Row buffers[kSources];
+  const uint32_t* source[3] = {};
+  for (unsigned i = 0; i < kSources; ++i)
+    source[i] = words(wave, in, i, select >> i & 1, negate >> i & 1, buffers[i]);
+  each_lane(wave.lanes(), [&](size_t lane) {
+    float value[3] = {};
+    for (unsigned i = 0; i < kSources; ++i) value[i] = std::bit_cast<float>(source[i][lane]);
+    out.lane[lane] = to_bits(F{}(value[0], value[1], value[2]));
+  });
+}
 
+// Both results are there before either is written.
 template <unsigned kSources, typename F>
 void packed32(Wave& wave, const Instruction& in) {
   if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormIn32 | mode::kDenormOut32)) return;
-  Lanes buffers[3], out;
-  for (unsigned i = 0; i < kSources; ++i) pairs(wave, in, i, buffers[i]);
-  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    uint32_t result[2];
-    for (unsigned high = 0; high < 2; ++high) {
-      const unsigned select = high ? in.op_sel_hi : in.op_sel;
-      const unsigned negate = high ? in.neg_hi : in.neg;
-      float value[3] = {};
-      for (unsigned i = 0; i < kSources; ++i) {
-        const uint32_t word = word_of(buffers[i].wide[lane], select >> i & 1);
-        value[i] = std::bit_cast<float>(negate >> i & 1 ? word ^ 0x80000000 : word);
-      }
-      result[high] = to_bits(F{}(value[0], value[1], value[2]));
-    }
-    out.wide[lane] = join(result[0], result[1]);
-  }
-  write_wide_lanes(wave, in.dst, out.wide);
+  Row low, high;
+  run_packed32<kSources, F>(wave, in, in.op_sel, in.neg, low);
+  run_packed32<kSources, F>(wave, in, in.op_sel_hi, in.neg_hi, high);
+  write_lanes(wave, in.dst, low.lane);
+  write_lanes(wave, in.dst + 1u, high.lane);
 }
 
 void pk_mov_b32(Wave& wave, const Instruction& in) {
-  Lanes buffers[2], out;
-  for (unsigned i = 0; i < 2; ++i) pairs(wave, in, i, buffers[i]);
-  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    out.wide[lane] = join(word_of(buffers[0].wide[lane], in.op_sel & 1),
-                          word_of(buffers[1].wide[lane], in.op_sel >> 1 & 1));
-  }
-  write_wide_lanes(wave, in.dst, out.wide);
+  Row low, high;
+  const uint32_t* from = words(wave, in, 0, in.op_sel & 1, false, low);
+  each_lane(wave.lanes(), [&](size_t lane) { low.lane[lane] = from[lane]; });
+  from = words(wave, in, 1, in.op_sel >> 1 & 1, false, high);
+  each_lane(wave.lanes(), [&](size_t lane) { high.lane[lane] = from[lane]; });
+  write_lanes(wave, in.dst, low.lane);
+  write_lanes(wave, in.dst + 1u, high.lane);
 }
 
 float flushed_if(bool flush, float value) { return flush ? flushed(value) : value; }

@@ -107,21 +107,23 @@ void place(const Wave& wave, const Instruction& in, Kind kind, const Row& old, L
   }
 }
 
-void blend(const Wave& wave, uint64_t mask, const Lanes& values, Row& row) {
+void blend(const Wave& wave, uint64_t mask, const uint32_t* values, Row& row) {
   if (mask == wave.lane_mask()) {
-    each_lane(wave.lanes(), [&](size_t lane) { row.lane[lane] = values.narrow[lane]; });
+    each_lane(wave.lanes(), [&](size_t lane) { row.lane[lane] = values[lane]; });
     return;
   }
   each_lane(wave.lanes(), [&](size_t lane) {
-    row.lane[lane] = mask >> lane & 1 ? values.narrow[lane] : row.lane[lane];
+    row.lane[lane] = mask >> lane & 1 ? values[lane] : row.lane[lane];
   });
 }
 
 void blend_wide(const Wave& wave, uint64_t mask, const Lanes& values, Row* rows) {
-  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    if (!(mask >> lane & 1)) continue;
-    rows[0].lane[lane] = low32(values.wide[lane]);
-    rows[1].lane[lane] = high32(values.wide[lane]);
+  for (const unsigned half : {0, 1}) {
+    uint32_t* to = rows[half].lane;
+    each_lane(wave.lanes(), [&](size_t lane) {
+      const auto value = static_cast<uint32_t>(values.wide[lane] >> 32 * half);
+      to[lane] = mask >> lane & 1 ? value : to[lane];
+    });
   }
 }
 
@@ -251,9 +253,7 @@ const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind ki
 }
 
 void write_lanes(Wave& wave, unsigned code, const uint32_t* values) {
-  Lanes lanes;
-  each_lane(wave.lanes(), [&](size_t lane) { lanes.narrow[lane] = values[lane]; });
-  blend(wave, wave.exec(), lanes, wave.row(code));
+  blend(wave, wave.exec(), values, wave.row(code));
 }
 
 void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values) {
@@ -265,7 +265,7 @@ void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values) {
 void write_result(Wave& wave, const Instruction& in, Lanes& values) {
   Row& row = wave.row(in.dst);
   place(wave, in, Kind::kB32, row, values);
-  blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : wave.exec(), values, row);
+  blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : wave.exec(), values.narrow, row);
 }
 
 void execute_vector(Wave& wave, const Instruction& in) {
@@ -294,7 +294,7 @@ void execute_vector(Wave& wave, const Instruction& in) {
     return;
   }
   place(wave, in, op.dst, row, out);
-  blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : exec, out, row);
+  blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : exec, out.narrow, row);
 }
 
 // Both halves read their sources before either writes.
@@ -310,7 +310,8 @@ void execute_dual(Wave& wave, const Instruction& in) {
     if (half.op && flushes_output(wave, half.op->dst))
       flush_lanes(half.op->dst, out[i], wave.lanes());
   }
-  for (unsigned i = 0; i < 2; ++i) blend(wave, wave.exec(), out[i], wave.row(halves[i]->dst));
+  for (unsigned i = 0; i < 2; ++i)
+    blend(wave, wave.exec(), out[i].narrow, wave.row(halves[i]->dst));
 }
 
 // M0 counts for the operands that s_set_gpr_idx_on names: three sources and the destination.

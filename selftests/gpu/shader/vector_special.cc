@@ -69,15 +69,17 @@ void carry(Wave& wave, const Instruction& in) {
   const uint32_t* a = narrow(wave, in, 0, buffers[0]);
   const uint32_t* b = narrow(wave, in, 1, buffers[1]);
   uint64_t carry_out = 0;
-  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    const uint64_t extra = carry_in >> lane & 1;
-    const uint64_t x = a[lane], y = b[lane];
-    const uint64_t wide = kOp == Carry::kAdd   ? x + y + extra
-                          : kOp == Carry::kSub ? x - y - extra
-                                               : y - x - extra;
-    out.narrow[lane] = low32(wide);
-    carry_out |= uint64_t{high32(wide) != 0} << lane;
-  }
+  each_lane(wave.lanes(), [&](size_t lane) {
+    const auto extra = static_cast<uint32_t>(carry_in >> lane & 1);
+    const uint32_t x = kOp == Carry::kSubrev ? b[lane] : a[lane];
+    const uint32_t y = kOp == Carry::kSubrev ? a[lane] : b[lane];
+    const uint32_t without = kOp == Carry::kAdd ? x + y : x - y;
+    const uint32_t result = kOp == Carry::kAdd ? without + extra : without - extra;
+    const bool carries =
+        kOp == Carry::kAdd ? (without < x) | (result < without) : (x < y) | (without < extra);
+    out.narrow[lane] = result;
+    carry_out |= uint64_t{carries} << lane;
+  });
   const unsigned sdst = in.sdst == Instruction::kNoSdst ? operand::kVcc : in.sdst;
   const uint64_t exec = wave.exec();
   write_result(wave, in, out);

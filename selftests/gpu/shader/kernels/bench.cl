@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Kernels of one kind of instruction each, for make bench-gpu. 64 work-items in a group.
+// Kernels of one kind of instruction each, and three like those of libraries, for make bench-gpu. 64
+// work-items in a group, 16 groups.
 #define GROUP_ID __builtin_amdgcn_workgroup_id_x()
 #define LOCAL_ID __builtin_amdgcn_workitem_id_x()
 #define REPEAT4(x) x x x x
@@ -51,4 +52,72 @@ kernel void memory(global volatile uint* data, uint rounds) {
   for (uint round = 0; round < rounds; ++round) {
     REPEAT16(data[i] = data[i] + round;)
   }
+}
+
+static void group_barrier(void) {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+// C (64 x 64) = A (64 x depth) x B (depth x 64), which are one after the other. A group has a tile of 16 x 16, and
+// a work-item 4 of its rows. depth is a multiple of 8.
+kernel void gemm(global float* data, uint depth) {
+  local float a[16][8], b[8][16];
+  const uint lid = LOCAL_ID, x = lid & 15, y = lid >> 4 << 2;
+  const uint row = (GROUP_ID >> 2) * 16, column = (GROUP_ID & 3) * 16;
+  global const float* from_b = data + 64 * depth;
+  float sum[4] = {0, 0, 0, 0};
+  for (uint from = 0; from < depth; from += 8) {
+    for (uint i = lid; i < 128; i += 64) {
+      a[i >> 3][i & 7] = data[(row + (i >> 3)) * depth + from + (i & 7)];
+      b[i >> 4][i & 15] = from_b[(from + (i >> 4)) * 64 + column + (i & 15)];
+    }
+    group_barrier();
+    for (uint k = 0; k < 8; ++k)
+      for (uint i = 0; i < 4; ++i) sum[i] = __builtin_fmaf(a[y + i][k], b[k][x], sum[i]);
+    group_barrier();
+  }
+  for (uint i = 0; i < 4; ++i) data[128 * depth + (row + y + i) * 64 + column + x] = sum[i];
+}
+
+// Each group sorts its 256 keys by a bitonic network.
+kernel void sort(global uint* data, uint unused) {
+  local uint keys[256];
+  const uint lid = LOCAL_ID;
+  for (uint i = lid; i < 256; i += 64) keys[i] = data[GROUP_ID * 256 + i];
+  group_barrier();
+  for (uint size = 2; size <= 256; size *= 2)
+    for (uint stride = size / 2; stride > 0; stride /= 2) {
+      for (uint i = lid; i < 128; i += 64) {
+        const uint low = (i & ~(stride - 1)) * 2 + (i & (stride - 1)), high = low + stride;
+        const uint p = keys[low], q = keys[high];
+        if ((p > q) == ((low & size) == 0)) {
+          keys[low] = q;
+          keys[high] = p;
+        }
+      }
+      group_barrier();
+    }
+  for (uint i = lid; i < 256; i += 64) data[GROUP_ID * 256 + i] = keys[i];
+}
+
+// A work-item has a query of 16 numbers, which it compares with all keys: the result is the mean of their values,
+// weighted by 2 to the power of the products. Queries, keys, values and results are one after the other.
+kernel void attention(global float* data, uint keys) {
+  const uint i = GROUP_ID * 64 + LOCAL_ID;
+  global const float *key = data + 16 * 1024, *value = key + 16 * keys;
+  float query[16], mean[16] = {0}, largest = -1e30f, weight = 0;
+  for (uint d = 0; d < 16; ++d) query[d] = data[i * 16 + d];
+  for (uint k = 0; k < keys; ++k) {
+    float product = 0;
+    for (uint d = 0; d < 16; ++d) product = __builtin_fmaf(query[d], key[k * 16 + d], product);
+    const float above = __builtin_fmaxf(largest, product);
+    const float old = __builtin_amdgcn_exp2f(largest - above);
+    const float now = __builtin_amdgcn_exp2f(product - above);
+    for (uint d = 0; d < 16; ++d) mean[d] = mean[d] * old + value[k * 16 + d] * now;
+    weight = weight * old + now;
+    largest = above;
+  }
+  for (uint d = 0; d < 16; ++d) data[16 * (1024 + 2 * keys) + i * 16 + d] = mean[d] / weight;
 }

@@ -80,8 +80,7 @@ static int amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)
 }
 
 static const struct criu_client_ops amdgpu_criu_file_ops = {
-	.get = amdgpu_criu_file_get, .put = amdgpu_criu_file_put,
-	.end = amdgpu_criu_file_end,
+	.get = amdgpu_criu_file_get, .put = amdgpu_criu_file_put, .end = amdgpu_criu_file_end,
 };
 
 int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file)
@@ -96,7 +95,7 @@ int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file)
 }
 
 /* True if the ioctl only waits. A process stopped in one of these restarts it. */
-bool amdgpu_criu_is_wait(unsigned int cmd)
+static bool amdgpu_criu_is_wait(unsigned int cmd)
 {
 	switch (_IOC_NR(cmd)) {
 	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_WAIT_IDLE:
@@ -108,6 +107,17 @@ bool amdgpu_criu_is_wait(unsigned int cmd)
 	default:
 		return false;
 	}
+}
+
+/* The ioctls of the driver, which a client that is paused or restored blocks. */
+long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
+			     criu_ioctl_fn ioctl)
+{
+	struct amdgpu_fpriv *fpriv = ((struct drm_file *)filp->private_data)->driver_priv;
+
+	if (_IOC_NR(cmd) == DRM_COMMAND_BASE + AMDGPU_CRIU_NR)
+		return ioctl(filp, cmd, arg);
+	return criu_client_ioctl(&fpriv->criu, amdgpu_criu_is_wait(cmd), filp, cmd, arg, ioctl);
 }
 
 /*

@@ -176,18 +176,8 @@ int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing);
 int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file);
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);
-bool amdgpu_criu_is_wait(unsigned int cmd);
+long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
+			     criu_ioctl_fn ioctl);
 int amdgpu_criu_evict(struct criu_call *call, void *args);
-
-static inline long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
-					   criu_ioctl_fn ioctl)
-{
-	struct drm_file *file = filp->private_data;
-	struct amdgpu_fpriv *fpriv = file->driver_priv;
-
-	if (_IOC_NR(cmd) == DRM_COMMAND_BASE + AMDGPU_CRIU_NR)
-		return ioctl(filp, cmd, arg);
-	return criu_client_ioctl(&fpriv->criu, amdgpu_criu_is_wait(cmd), filp, cmd, arg, ioctl);
-}
 
 #endif /* _AMDGPU_CRIU_NODE_H_ */

@@ -75,8 +75,7 @@ static int kfd_criu_process_end(void *owner, enum criu_session_kind kind)
 }
 
 const struct criu_client_ops kfd_criu_process_ops = {
-	.get = kfd_criu_process_get, .put = kfd_criu_process_put,
-	.end = kfd_criu_process_end,
+	.get = kfd_criu_process_get, .put = kfd_criu_process_put, .end = kfd_criu_process_end,
 };
 
 static int kfd_criu_pause(struct criu_dump *dump)
@@ -268,28 +267,29 @@ out_unlock:
 	return ret;
 }
 
-/* Waits without kfd_processes_srcu, for which every process that exits waits. */
+/* Visits without kfd_processes_mutex, under which processes are created, and freed if it fails. */
 int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 {
 	const unsigned long end = jiffies + KFD_CRIU_OUTSIDE_TIME;
-	int idx, bucket, ret = 0;
 	struct xarray processes;
+	int bucket, ret = 0;
 	struct kfd_process *p;
 	unsigned long index;
 
 	/* Without objects of paused clients there is nothing to find. */
 	if (!sharing->paused && xa_empty(&sharing->objects))
 		return 0;
+	if (mutex_lock_killable(&kfd_processes_mutex))
+		return -EINTR;
 	xa_init_flags(&processes, XA_FLAGS_ACCOUNT);
-	idx = srcu_read_lock(&kfd_processes_srcu);
-	hash_for_each_rcu(kfd_processes_table, bucket, p, kfd_processes) {
+	hash_for_each(kfd_processes_table, bucket, p, kfd_processes) {
 		if (ret || !kref_get_unless_zero(&p->ref))
 			continue;
 		ret = xa_err(xa_store(&processes, (unsigned long)p, p, GFP_KERNEL_ACCOUNT));
 		if (ret)
 			kfd_unref_process(p);
 	}
-	srcu_read_unlock(&kfd_processes_srcu, idx);
+	mutex_unlock(&kfd_processes_mutex);
 	xa_for_each(&processes, index, p) {
 		if (!ret)
 			ret = kfd_criu_visit_process(sharing, p, end);

@@ -86,6 +86,8 @@ Examination examine(kernel::Api& api, const host::Host& host, const options::Opt
   if (!status.ok()) result.refusals.push_back(status.error().message());
   for (const host::CriuNeed& need : host::criu_needs_of_tree(pids))
     result.notes.push_back(need.describe());
+  if (std::string note = host::note_on_ports(pids); !note.empty())
+    result.notes.push_back(std::move(note));
   result.processes = dump.processes();
   result.renders = dump.renders();
   return result;

@@ -14,7 +14,7 @@ struct Examination {
   std::vector<image::Process> processes;
   std::vector<image::Render> renders;
   std::vector<std::string> refusals;  // none: all state can be carried
-  std::vector<std::string> notes;     // what CRIU needs an option for
+  std::vector<std::string> notes;     // what CRIU needs for a dump or a restore
 
   bool uses_gpu() const { return !processes.empty() || !renders.empty(); }
   // Bytes of GPU memory that a dump would copy, each object once.

@@ -129,6 +129,19 @@ std::vector<CriuNeed> criu_needs_of_tree(std::span<const pid_t> pids) {
   return result;
 }
 
+std::string note_on_ports(std::span<const pid_t> pids) {
+  const auto ports = ports_of_closed_connections(pids);
+  if (ports.empty()) return {};
+  return formatted(
+      "{} or a descendant listens at port {}{} without SO_REUSEADDR, and connections that were "
+      "closed "
+      "less than 60 s ago still have it: until then, a restore in this network namespace fails "
+      "with "
+      "\"Address already in use\"; wait, or use ss -K state time-wait",
+      name_of_process(pids[0]), *ports.begin(),
+      ports.size() == 1 ? "" : formatted(" and {} others", ports.size() - 1));
+}
+
 bool is_met(const CriuNeed& need, std::string_view command_line) {
   constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
       {"--tcp-established", "--tcp-close"}, {"--shell-job", "-j"}, {"--file-locks", "-l"}};

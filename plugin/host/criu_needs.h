@@ -29,6 +29,8 @@ struct CriuNeed {
 std::vector<CriuNeed> criu_needs_of(pid_t pid);
 // What the tree has, its root first: each option once, with the largest value.
 std::vector<CriuNeed> criu_needs_of_tree(std::span<const pid_t> pids);
+// "" unless a restore in the network namespace of the processes must wait for ports.
+std::string note_on_ports(std::span<const pid_t> pids);
 // Whether CRIU's command line, as in /proc/PID/cmdline, has what is needed. False for an option
 // with a value.
 bool is_met(const CriuNeed& need, std::string_view command_line);

@@ -71,23 +71,61 @@ TEST_F(CriuNeeds, LocksNeedFileLocks) {
   EXPECT_THAT(need("--file-locks"), HasSubstr("use criu dump --file-locks"));
 }
 
-TEST_F(CriuNeeds, TcpConnectionsNeedTcpEstablished) {
-  const Fd listener(socket(AF_INET, SOCK_STREAM, 0)), client(socket(AF_INET, SOCK_STREAM, 0));
+// A socket that listens at a port of lo, and a connection to it.
+struct Connection {
+  Fd listener{socket(AF_INET, SOCK_STREAM, 0)}, client{socket(AF_INET, SOCK_STREAM, 0)};
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  ASSERT_EQ(bind(listener.get(), any, size), 0);
-  ASSERT_EQ(listen(listener.get(), 1), 0);
-  ASSERT_EQ(getsockname(listener.get(), any, &size), 0);
+
+  sockaddr* any() { return reinterpret_cast<sockaddr*>(&address); }
+  uint16_t port() const { return ntohs(address.sin_port); }
+  void listen_at_a_port() {
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(bind(listener.get(), any(), size), 0);
+    ASSERT_EQ(listen(listener.get(), 1), 0);
+    ASSERT_EQ(getsockname(listener.get(), any(), &size), 0);
+  }
+  void connect_client() { ASSERT_EQ(connect(client.get(), any(), size), 0); }
+  // The listener's side closes first, so that the port is that of a closed connection.
+  void close_connection() {
+    char byte;
+    Fd(accept(listener.get(), nullptr, nullptr)).reset();
+    ASSERT_EQ(read(client.get(), &byte, 1), 0);
+    client.reset();
+  }
+};
+
+TEST_F(CriuNeeds, TcpConnectionsNeedTcpEstablished) {
+  Connection connection;
+  connection.listen_at_a_port();
   EXPECT_EQ(need("--tcp-established"), "");
   const pid_t self = getpid();
   const auto sockets = tcp_sockets_of({&self, 1});
   ASSERT_EQ(sockets.size(), 1u);
   EXPECT_TRUE(sockets[0].listening && sockets[0].is_loopback());
-  EXPECT_EQ(sockets[0].port, ntohs(address.sin_port));
-  ASSERT_EQ(connect(client.get(), any, size), 0);
+  EXPECT_EQ(sockets[0].port, connection.port());
+  connection.connect_client();
   EXPECT_THAT(need("--tcp-established"), HasSubstr("has 1 TCP connections"));
+}
+
+TEST(Ports, OfClosedConnectionsAreNotFreeForAListenerThatDoesNotShareItsAddress) {
+  const pid_t self = getpid();
+  for (const int shared : {1, 0}) {
+    Connection connection;
+    ASSERT_EQ(
+        setsockopt(connection.listener.get(), SOL_SOCKET, SO_REUSEADDR, &shared, sizeof(shared)),
+        0);
+    connection.listen_at_a_port();
+    connection.connect_client();
+    EXPECT_EQ(note_on_ports({&self, 1}), "");
+    connection.close_connection();
+    const auto is_reported = [&] {
+      return note_on_ports({&self, 1}).find(formatted("listens at port {} ", connection.port())) !=
+             std::string::npos;
+    };
+    for (int tries = 0; !shared && tries < 100 && !is_reported(); tries++) usleep(10000);
+    EXPECT_EQ(is_reported(), !shared);
+  }
 }
 
 TEST(ParseTcp, UnderstandsBothFamilies) {
@@ -99,13 +137,15 @@ TEST(ParseTcp, UnderstandsBothFamilies) {
       "00000000:00000000 00:00000000 00000000     0        0 72 1\n"
       "   2: 0100007F:1F90 0100007F:9000 01 00000000:00000000 00:00000000 00000000  0  0 73 1\n"
       "   3: 0100007F:1F91 00000000:0000 07 00000000:00000000 00:00000000 00000000  0  0 74 1\n"
-      "   4: broken\n");
-  ASSERT_EQ(sockets.size(), 3u);
+      "   4: 0100007F:1F90 0100007F:9001 06 00000000:00000000 03:00001770 00000000  0  0 0 3\n"
+      "   5: broken\n");
+  ASSERT_EQ(sockets.size(), 4u);
   EXPECT_EQ(sockets[0].address, "127.0.0.1");
   EXPECT_EQ(sockets[0].port, 8080);
   EXPECT_EQ(sockets[1].address, "[::]");
   EXPECT_TRUE(sockets[1].listening);
-  EXPECT_FALSE(sockets[2].listening);
+  EXPECT_FALSE(sockets[2].listening || sockets[2].closed);
+  EXPECT_TRUE(sockets[3].closed);
 }
 
 TEST(CriuNeed, IsMetByTheOptionOrItsShortForm) {

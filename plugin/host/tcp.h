@@ -16,6 +16,7 @@ struct TcpSocket {
   std::string address;  // "127.0.0.1" or "[::]": where it is bound
   uint16_t port;
   bool listening;  // else it has, or had, a peer
+  bool closed;     // in TIME-WAIT
   ino_t inode;
 
   bool is_loopback() const { return address.starts_with("127.") || address == "[::1]"; }
@@ -27,5 +28,10 @@ std::vector<TcpSocket> parse_tcp(const std::string& lines);
 std::set<ino_t> sockets_of(pid_t pid);
 // The TCP sockets that the processes have open, each once. They are in one network namespace.
 std::vector<TcpSocket> tcp_sockets_of(std::span<const pid_t> pids);
+
+// Ports at which the processes listen, and which are not free for a restore in the same network
+// namespace: closed connections still have them (TIME-WAIT), and the listening socket does not let
+// others have its address (SO_REUSEADDR).
+std::set<uint16_t> ports_of_closed_connections(std::span<const pid_t> pids);
 
 }  // namespace amdgpu_criu::host

@@ -29,7 +29,7 @@ scenario_hip() {
 
 CASE_SECONDS=600 # of a library's test
 
-# read_library: sets CASES, lines "PROGRAM CASE OPTIONS OF CRIU", and the environment of LIBRARY's list
+# read_library: sets CASES, lines "PROGRAM CASE ENVIRONMENT AND OPTIONS OF CRIU", and the environment of LIBRARY's list
 read_library() {
   local list=$PAYLOAD/libraries/$LIBRARY kind rest
   CASES=()
@@ -49,7 +49,7 @@ start_case() {
   LOG=$DIR/${2//[\/.]/-}.log
   first_pid_of_scenario
   : >"$LOG"
-  setsid "$1" --gtest_filter="$2" --gtest_color=no </dev/null >"$LOG" 2>&1 &
+  setsid env "${ENVIRONMENT[@]}" "$1" --gtest_filter="$2" --gtest_color=no </dev/null >"$LOG" 2>&1 &
   PID=$!
   PIDS+=("$PID")
   disown "$PID"
@@ -61,15 +61,18 @@ case_passes() { # case_passes CASE WHEN
   grep -q '^\[  PASSED  \] 1 test' "$LOG" || fail "$1 does not pass $2"
 }
 
-# dump_case PROGRAM CASE NUMBER MICROSECONDS OPTIONS...: dumps the case that long after its start, or sooner if
-# it has ended by then; sets AFTER
+is_connected() { [[ -n $(ss --no-header --tcp state established) ]] || gone "$PID"; }
+
+# dump_case PROGRAM CASE NUMBER MICROSECONDS: dumps the case that long after its start, or sooner if
+# it has ended by then; sets AFTER. A case with TCP connections is dumped that long after it has them.
 dump_case() {
   local try
   AFTER=$4
   for try in 1 2 3 4 5 6 7 8; do
     start_case "$1" "$2"
+    ((!CONNECTS)) || wait_until $CASE_SECONDS is_connected || fail "$2 has no connections"
     read -rt "$((AFTER / 1000000)).$(printf %06d $((AFTER % 1000000)))" <>"$DIR/never"
-    if alive "$PID" && criu_dump "dump$3" "$DIR/images$3" "${@:5}"; then
+    if alive "$PID" && criu_dump "dump$3" "$DIR/images$3" "${DUMP_OPTIONS[@]}"; then
       gone "$PID" || fail "$2: the dumped process is still there"
       return
     fi
@@ -81,29 +84,59 @@ dump_case() {
   fail "$2 ends too early for a dump"
 }
 
+# read_options WORD...: sets DUMP_OPTIONS, RESTORE_OPTIONS, CONNECTS, and ENVIRONMENT from words NAME=VALUE
+read_options() {
+  local word
+  DUMP_OPTIONS=() RESTORE_OPTIONS=() ENVIRONMENT=() CONNECTS=0
+  for word; do
+    case $word in
+      [A-Z]*=*) ENVIRONMENT+=("$word") ;;
+      *) DUMP_OPTIONS+=("$word") ;;
+    esac
+    [[ $word != --tcp-established ]] || RESTORE_OPTIONS+=("$word") CONNECTS=1
+  done
+}
+
+connections_are_saved() {
+  compgen -G "$1/tcp-stream-*.img" >/dev/null || fail "$1 has no connection"
+}
+
+# RCCL's listening sockets do not share their addresses, so their ports are not free while connections that were
+# closed have them, for a minute.
+free_ports() { ss --kill --tcp state time-wait >/dev/null || fail "ss cannot end closed connections"; }
+
 # Of tests of a library, each is dumped and killed at a random moment, and restored on the same or on the
 # other GPU. It passes as it does undisturbed.
 scenario_library() {
-  local CASES AFTER one program name options begin moment number=0
+  local CASES AFTER DUMP_OPTIONS RESTORE_OPTIONS CONNECTS ENVIRONMENT
+  local one program name options begin moment when number=0
   need_gpus 2
   need_plugin
   read_library
   RANDOM=${SEED:-1}
   for one in "${CASES[@]}"; do
     read -r program name options <<<"$one"
+    # shellcheck disable=SC2086 # options are words
+    read_options $options
     start_case "$program" "$name"
     begin=$(now)
     case_passes "$name" undisturbed
     moment=$((($(now) - begin) * (5 + RANDOM % 70) / 100))
-    # shellcheck disable=SC2086 # options are words
-    dump_case "$program" "$name" $((++number)) $moment $options
+    ((!CONNECTS)) || moment=$((RANDOM % 2000 * 1000))
+    dump_case "$program" "$name" $((++number)) $moment
     "$PAYLOAD/bin/saved_waves" "$DIR/images$number" | grep '^waves'
+    ((!CONNECTS)) || connections_are_saved "$DIR/images$number"
     unset AMDGPU_CRIU_MAP
     ((RANDOM % 2)) || swap_gpus
-    criu_restore "restore$number" "$DIR/images$number" || fail "$name: criu restore ended with status $?"
+    free_ports
+    criu_restore "restore$number" "$DIR/images$number" "${RESTORE_OPTIONS[@]}" ||
+      fail "$name: criu restore ended with status $?"
     PIDS+=("$PID")
     case_passes "$name" "after a restore"
-    echo "$name passes: dumped $((AFTER / 1000)) ms after its beginning${AMDGPU_CRIU_MAP:+, on the other GPU}"
+    when=beginning
+    ((!CONNECTS)) || when="first connection"
+    echo "$name passes${ENVIRONMENT:+ with ${ENVIRONMENT[*]}}: dumped $((AFTER / 1000)) ms after its" \
+      "$when${AMDGPU_CRIU_MAP:+, on the other GPU}"
     rm -rf "$DIR/images$number"
   done
 }

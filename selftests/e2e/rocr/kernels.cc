@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 // rocr_kernels: compiled kernels launched through stock ROCr, each result compared with the CPU's.
 // Step n draws numbers (Philox) with a key made of n, sums them through LDS, counts their bytes
-// with atomics, works on them in private memory, and multiplies two matrices. With --held a step
-// ends with a kernel that runs until a verdict or the end is requested. A line is printed before it
-// starts, so that a dump can meet its waves. With --plain the data is in ordinary memory, which
-// each step gives back first: the GPU finds no page of it mapped (XNACK). Device memory that no
-// step changes is compared for a verdict.
+// with atomics, works on them in private memory, sorts them, and multiplies two matrices. With
+// --held a step ends with a kernel that runs until a verdict or the end is requested. A line is
+// printed before it starts, so that a dump can meet its waves. With --plain the data is in ordinary
+// memory, which each step gives back first: the GPU finds no page of it mapped (XNACK). Device
+// memory that no step changes is compared for a verdict.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -30,12 +31,13 @@ using amdgpu_criu::Status;
 
 constexpr uint32_t kNumbers = 2048, kGroup = 256, kMatrix = 32, kPrivateRounds = 20;
 constexpr uint32_t kChurned = 1024;
+static_assert(kNumbers == 8 * kGroup);  // the kernel sort
 constexpr uint64_t kDeviceSeed = 3;
 constexpr size_t kStaging = 4 << 20;
 
 // The places of a step's data in the buffer that the GPU and the CPU share.
 struct Shared {
-  std::array<uint32_t, kNumbers> numbers, stirred;
+  std::array<uint32_t, kNumbers> numbers, stirred, sorted;
   std::array<uint32_t, kNumbers / kGroup / 4> sums;
   std::array<uint32_t, 256> counts;
   std::array<uint32_t, kChurned> churned;
@@ -46,7 +48,7 @@ struct Shared {
 };
 
 struct Kernels {
-  Kernel philox, reduce, histogram, private_memory, matrix_multiply, churn_until;
+  Kernel philox, reduce, histogram, private_memory, sort, matrix_multiply, churn_until;
 };
 
 struct Workload {
@@ -125,7 +127,7 @@ Status launch_all(Workload& w, uint32_t key0, uint32_t key1) {
   Shared& data = w.data();
   const Kernels& k = w.kernels;
   TRY(launch(w, k.philox, {{kNumbers / 4, 1}, {kGroup, 1}}, data.numbers.data(), key0, key1));
-  data.stirred = data.numbers;
+  data.stirred = data.sorted = data.numbers;
   data.counts.fill(0);
   for (uint32_t i = 0; i < kMatrix * kMatrix; ++i) {
     data.a[i] = static_cast<float>(data.numbers[i] >> 8) * 0x1p-24f;
@@ -137,6 +139,7 @@ Status launch_all(Workload& w, uint32_t key0, uint32_t key1) {
              data.counts.data(), uint32_t{sizeof(data.numbers)}));
   TRY(launch(w, k.private_memory, {{kNumbers, 1}, {kGroup, 1}}, data.stirred.data(),
              kPrivateRounds));
+  TRY(launch(w, k.sort, {{kGroup, 1}, {kGroup, 1}}, data.sorted.data()));
   return launch(w, k.matrix_multiply, {{kMatrix, kMatrix}, {16, 16}}, data.a.data(), data.b.data(),
                 data.product.data(), kMatrix);
 }
@@ -184,6 +187,10 @@ Status check_results(const Shared& data, uint32_t key0, uint32_t key1) {
   }
   if (data.sums != sums) return Error::of(EBADMSG, "a sum is wrong");
   if (data.counts != counts) return Error::of(EBADMSG, "a count is wrong");
+  std::vector<uint32_t> sorted = numbers;
+  std::ranges::sort(sorted);
+  if (!std::ranges::equal(sorted, data.sorted))
+    return Error::of(EBADMSG, "the numbers are sorted wrong");
   return check_product(data);
 }
 
@@ -210,9 +217,10 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   }
   Executable executable = TRY(Executable::load(r, code_objects()));
   const Kernels kernels = {
-      TRY(executable.kernel("philox")),          TRY(executable.kernel("reduce")),
-      TRY(executable.kernel("histogram")),       TRY(executable.kernel("private_memory")),
-      TRY(executable.kernel("matrix_multiply")), TRY(executable.kernel("churn_until"))};
+      TRY(executable.kernel("philox")),     TRY(executable.kernel("reduce")),
+      TRY(executable.kernel("histogram")),  TRY(executable.kernel("private_memory")),
+      TRY(executable.kernel("sort")),       TRY(executable.kernel("matrix_multiply")),
+      TRY(executable.kernel("churn_until"))};
   AqlUserQueue queue = TRY(AqlUserQueue::create(r));
   Signal done_signal = TRY(Signal::create(1));
   return Workload{std::move(runtime),

@@ -60,6 +60,33 @@ kernel void matrix_multiply(global const float* a, global const float* b, global
   c[row * n + col] = sum;
 }
 
+// A radix sort by one work-group, of SORTED numbers for each work-item.
+#define SORTED 8
+kernel void sort(global uint* data) {
+  local uint numbers[GROUP * SORTED], zeros[GROUP];
+  const uint lid = LOCAL_ID, first = lid * SORTED;
+  for (uint k = 0; k < SORTED; ++k) numbers[first + k] = data[first + k];
+  for (uint bit = 0; bit < 32; ++bit) {
+    uint mine[SORTED], count = 0;
+    for (uint k = 0; k < SORTED; ++k) {
+      mine[k] = numbers[first + k];
+      count += ~mine[k] >> bit & 1;
+    }
+    zeros[lid] = count;
+    group_barrier();
+    for (uint distance = 1; distance < GROUP; distance *= 2) {
+      const uint before = lid >= distance ? zeros[lid - distance] : 0;
+      group_barrier();
+      zeros[lid] += before;
+      group_barrier();
+    }
+    uint zero = zeros[lid] - count, one = zeros[GROUP - 1] + first - zero;
+    for (uint k = 0; k < SORTED; ++k) numbers[mine[k] >> bit & 1 ? one++ : zero++] = mine[k];
+    group_barrier();
+  }
+  for (uint k = 0; k < SORTED; ++k) data[first + k] = numbers[first + k];
+}
+
 kernel void histogram(global const uchar* in, global volatile atomic_uint* out, uint n) {
   local atomic_uint bins[256];
   const uint lid = LOCAL_ID;

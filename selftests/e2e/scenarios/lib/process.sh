@@ -4,6 +4,7 @@
 
 STEPS_WANTED=40
 STEP_SECONDS=120
+START_SECONDS=120
 
 # Functions that are called many times a second, or in every scenario, start no program if the shell
 # can do the work: a program costs an emulated processor a twentieth of a second, a subshell half of
@@ -54,7 +55,7 @@ start() {
   setsid "$program" "$@" </dev/null >>"$LOG" 2>&1 &
   PID=$!
   PIDS+=("$PID")
-  wait_until 120 started || fail "the workload is not ready after 120 s"
+  wait_until $START_SECONDS started || fail "the workload is not ready after $START_SECONDS s"
   if gone "$PID"; then
     wait "$PID"
     status=$?

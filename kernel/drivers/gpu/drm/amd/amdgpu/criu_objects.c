@@ -81,7 +81,7 @@ static int criu_object_add(struct criu_session *session, u64 id, const struct cr
 	}
 	if (object)
 		ops->get(object);
-	session->num_objects++;
+	WRITE_ONCE(session->num_objects, session->num_objects + 1);
 	return 0;
 }
 
@@ -103,7 +103,7 @@ static void criu_object_remove(struct criu_session *session, u64 id, bool all)
 			return;
 		xa_erase(&session->by_object, (unsigned long)entry->object);
 		xa_erase(&session->by_id, id);
-		session->num_objects--;
+		WRITE_ONCE(session->num_objects, session->num_objects - 1);
 		criu_claim_ended(session);
 	}
 	criu_free_object(entry);

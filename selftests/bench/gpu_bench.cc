@@ -27,7 +27,9 @@ using amdgpu_criu::bench::Rates;
 
 constexpr uint64_t kCode = 0x200000, kKernarg = 0x5000, kData = 0x400000, kHashes = 0x800000;
 constexpr uint32_t kRounds = 200, kGroups = 16;
-constexpr size_t kFloats = 1 << 16;                                     // of the routines
+// Of the routines, see kernels/bench.cl.
+constexpr size_t kFloats = 1 << 16, kDepth = kRounds, kSide = 64, kGroupKeys = 256;
+constexpr size_t kQueries = 1024, kKeys = kRounds, kNumbers = 16;
 constexpr uint32_t kHashGroup = 256, kHashChunks = 4, kChunkKib = 256;  // as the plugin's
 constexpr Space kSpace = {Hub::kGfx, 1};
 
@@ -158,43 +160,47 @@ bool is_near(double value, double expected) { return std::abs(value - expected) 
 
 bool gemm_is_right(Bench& bench) {
   const auto data = bench.data<float>(kFloats);
-  for (size_t row = 0; row < 64; ++row)
-    for (size_t column = 0; column < 64; ++column) {
+  const auto a = data.first(kSide * kDepth), b = data.subspan(kSide * kDepth, kDepth * kSide);
+  const auto c = data.subspan(2 * kSide * kDepth, kSide * kSide);
+  for (size_t row = 0; row < kSide; ++row)
+    for (size_t column = 0; column < kSide; ++column) {
       double sum = 0;
-      for (size_t k = 0; k < kRounds; ++k)
-        sum += double{data[row * kRounds + k]} * data[(kRounds + k) * 64 + column];
-      if (!is_near(data[2 * 64 * kRounds + row * 64 + column], sum)) return false;
+      for (size_t k = 0; k < kDepth; ++k)
+        sum += double{a[row * kDepth + k]} * b[k * kSide + column];
+      if (!is_near(c[row * kSide + column], sum)) return false;
     }
   return true;
 }
 
 void fill_keys(Bench& bench) {
   uint32_t number = 1;
-  for (uint32_t& key : bench.data<uint32_t>(kGroups * 256))
+  for (uint32_t& key : bench.data<uint32_t>(kGroups * kGroupKeys))
     key = number = number * 1664525 + 1013904223;
 }
 
 bool sort_is_right(Bench& bench) {
+  const auto keys = bench.data<uint32_t>(kGroups * kGroupKeys);
   for (size_t group = 0; group < kGroups; ++group)
-    if (!std::ranges::is_sorted(bench.data<uint32_t>(kGroups * 256).subspan(group * 256, 256)))
-      return false;
+    if (!std::ranges::is_sorted(keys.subspan(group * kGroupKeys, kGroupKeys))) return false;
   return true;
 }
 
 bool attention_is_right(Bench& bench) {
   const auto data = bench.data<float>(kFloats);
-  const auto queries = data.first(16 * 1024), keys = data.subspan(16 * 1024, 16 * kRounds);
-  const auto values = data.subspan(16 * (1024 + kRounds), 16 * kRounds);
-  const auto results = data.subspan(16 * (1024 + 2 * kRounds), 16 * 1024);
-  for (size_t i = 0; i < 1024; ++i) {
+  const auto queries = data.first(kNumbers * kQueries);
+  const auto keys = data.subspan(kNumbers * kQueries, kNumbers * kKeys);
+  const auto values = data.subspan(kNumbers * (kQueries + kKeys), kNumbers * kKeys);
+  const auto results = data.subspan(kNumbers * (kQueries + 2 * kKeys), kNumbers * kQueries);
+  for (size_t i = 0; i < kQueries; ++i) {
+    const auto query = queries.subspan(kNumbers * i, kNumbers);
     double mean = 0, weight = 0;  // of the first number
-    for (size_t k = 0; k < kRounds; ++k) {
-      const double product = std::inner_product(keys.begin() + 16 * k, keys.begin() + 16 * (k + 1),
-                                                queries.begin() + 16 * i, 0.0);
-      mean += std::exp2(product) * values[16 * k];
+    for (size_t k = 0; k < kKeys; ++k) {
+      const auto key = keys.subspan(kNumbers * k, kNumbers);
+      const double product = std::inner_product(key.begin(), key.end(), query.begin(), 0.0);
+      mean += std::exp2(product) * values[kNumbers * k];
       weight += std::exp2(product);
     }
-    if (!is_near(results[16 * i], mean / weight)) return false;
+    if (!is_near(results[kNumbers * i], mean / weight)) return false;
   }
   return true;
 }

@@ -134,10 +134,8 @@ std::string note_on_ports(std::span<const pid_t> pids) {
   if (ports.empty()) return {};
   return formatted(
       "{} or a descendant listens at port {}{} without SO_REUSEADDR, and connections that were "
-      "closed "
-      "less than 60 s ago still have it: until then, a restore in this network namespace fails "
-      "with "
-      "\"Address already in use\"; wait, or use ss -K state time-wait",
+      "closed less than 60 s ago still have it: until then, a restore in this network namespace "
+      "fails with \"Address already in use\"; wait, or use ss -K state time-wait",
       name_of_process(pids[0]), *ports.begin(),
       ports.size() == 1 ? "" : formatted(" and {} others", ports.size() - 1));
 }

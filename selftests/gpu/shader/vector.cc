@@ -117,11 +117,11 @@ void blend(const Wave& wave, uint64_t mask, const uint32_t* values, Row& row) {
   });
 }
 
-void blend_wide(const Wave& wave, uint64_t mask, const Lanes& values, Row* rows) {
+void blend_wide(const Wave& wave, uint64_t mask, const uint64_t* values, Row* rows) {
   for (const unsigned half : {0, 1}) {
     uint32_t* to = rows[half].lane;
     each_lane(wave.lanes(), [&](size_t lane) {
-      const auto value = static_cast<uint32_t>(values.wide[lane] >> 32 * half);
+      const auto value = static_cast<uint32_t>(values[lane] >> 32 * half);
       to[lane] = mask >> lane & 1 ? value : to[lane];
     });
   }
@@ -257,9 +257,7 @@ void write_lanes(Wave& wave, unsigned code, const uint32_t* values) {
 }
 
 void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values) {
-  Lanes lanes;
-  each_lane(wave.lanes(), [&](size_t lane) { lanes.wide[lane] = values[lane]; });
-  blend_wide(wave, wave.exec(), lanes, &wave.row(code));
+  blend_wide(wave, wave.exec(), values, &wave.row(code));
 }
 
 void write_result(Wave& wave, const Instruction& in, Lanes& values) {
@@ -290,7 +288,7 @@ void execute_vector(Wave& wave, const Instruction& in) {
   if (flush) flush_lanes(op.dst, out, wave.lanes());
   if (modified && is_float(op.dst)) modify_output(wave, in, op.dst, out);
   if (is_wide(op.dst)) {
-    blend_wide(wave, exec, out, &row);
+    blend_wide(wave, exec, out.wide, &row);
     return;
   }
   place(wave, in, op.dst, row, out);

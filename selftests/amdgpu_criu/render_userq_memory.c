@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The memory of user queues: the driver moves BOs, and the pages of userptrs change. */
+/* The memory of user queues: the pages of userptrs change, and write pointers have none. */
 #include "kselftest_harness.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -210,7 +209,30 @@ TEST_F(memory, of_a_write_pointer_without_pages_is_refused)
 	args.wptr_va = sparse.va_address;
 	EXPECT_EQ(-EINVAL, userq_call(&self->node, &args, USERQ_CREATE));
 	complaints_disallow();
+	/* It would wait for the users of its BO. */
+	sparse.operation = AMDGPU_VA_OP_UNMAP;
+	EXPECT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_GEM_VA, &sparse));
 	EXPECT_TRUE(userq_runs(&self->queue, 1));
+}
+
+/* Two ioctls read the write pointer of a queue. A sparse mapping has no BO to read. */
+TEST_F(memory, of_a_write_pointer_that_becomes_sparse_is_refused)
+{
+	const struct criu_node *node = &self->node;
+	int session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	struct amdgpu_criu_process_info info;
+	struct drm_amdgpu_gem_va sparse = {
+		.operation = AMDGPU_VA_OP_REPLACE, .flags = AMDGPU_VM_PAGE_PRT,
+		.va_address = USERQ_WPTR_VA(0), .map_size = USERQ_PAGE,
+	};
+
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_VA, &sparse));
+	EXPECT_EQ(-EINVAL, userq_signal(node, &self->queue, NULL, 0, 0, false));
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(node, session, &info));
+	EXPECT_NE(NULL, strstr(criu_reason, "a user queue whose memory is not mapped"));
+	close(session);
+	EXPECT_EQ(0, userq_free(node, &self->queue));
 }
 
 /* The queue is given up, the others run. */
@@ -241,67 +263,13 @@ TEST_F(memory, of_a_write_pointer_may_be_unmapped)
 	close(log);
 }
 
-/* Reading the file evicts all BOs of this kind that are not pinned. */
-static int evict(const struct criu_node *node, const char *what)
+/* The change does not start the queue. */
+TEST_F(memory, of_a_queue_that_is_not_resumed_changes)
 {
-	char path[64], text[32];
-	int minor, fd, ret = -ENOENT;
-
-	for (minor = 0; minor < 256 && ret == -ENOENT; minor++) {
-		snprintf(path, sizeof(path), "/sys/kernel/debug/dri/%d/amdgpu_evict_%s", minor,
-			 what);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		ret = read(fd, text, sizeof(text)) < 0 ? -errno : 0;
-		close(fd);
-	}
-	return ret;
-}
-
-/* While the queue is stopped, because it would bring its memory back during the eviction. */
-TEST_F(memory, that_was_evicted_is_there_again_when_the_queue_runs)
-{
-	const struct criu_node *node = &self->node;
-	int session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	struct amdgpu_criu_process_info info;
-	volatile __u32 *words;
-	__u32 vram;
-
-	ASSERT_LE(0, session);
-	ASSERT_EQ(0, render_bo_create(node, USERQ_PAGE, AMDGPU_GEM_DOMAIN_VRAM, 0, &vram));
-	ASSERT_EQ(0, render_va_map(node, vram, USERPTR_VA, USERQ_PAGE));
-	ASSERT_EQ(0, userq_wait_for_mappings(node));
-	words = render_bo_mmap(node, vram, USERQ_PAGE);
-	ASSERT_NE(NULL, words);
-	for (__u32 i = 1; i < 4; i++) {
-		ASSERT_EQ(0, criu_pause(node, session, &info));
-		EXPECT_EQ(0, evict(node, "vram"));
-		EXPECT_EQ(0, evict(node, "gtt"));
-		ASSERT_EQ(0, criu_unpause(node, session));
-		userq_write_va(&self->queue, USERPTR_VA, i);
-		ASSERT_TRUE(userq_runs(&self->queue, i));
-		EXPECT_EQ(i, words[0]);
-	}
-	close(session);
-}
-
-/* Neither the eviction nor the change of the userptr starts the queue. */
-TEST_F(memory, of_a_queue_that_is_not_resumed_is_evicted_and_changes)
-{
-	const struct criu_node *node = &self->node;
-	int session;
-
 	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
 	close(restore(_metadata, self));
 	userq_write(&self->restored, 0, 1);
-	session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	ASSERT_LE(0, session);
-	ASSERT_EQ(0, criu_pause(node, session, &(struct amdgpu_criu_process_info) {}));
-	EXPECT_EQ(0, evict(node, "vram"));
-	EXPECT_EQ(0, evict(node, "gtt"));
 	ASSERT_EQ(0, madvise((void *)self->pages, USERPTR_SIZE, MADV_DONTNEED));
-	close(session);
 	EXPECT_TRUE(accesses_pages(self, &self->queue, 2));
 	EXPECT_EQ(0, self->restored.memory[USERQ_WORDS / sizeof(__u32)]);
 	EXPECT_EQ(-ENOENT, userq_free(&self->to, &self->restored));

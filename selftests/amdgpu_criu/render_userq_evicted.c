@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/* BOs of user queues that the driver has moved out of reach of the GPU. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+
+#include "userq_files.h"
+
+#define BO_VA 0x10000000ull
+
+FIXTURE(evicted) {
+	struct files f;
+};
+
+FIXTURE_SETUP(evicted)
+{
+	if (!setup(_metadata, &self->f, AMDGPU_HW_IP_COMPUTE))
+		SKIP(return, "the driver has no user queues for this GPU");
+}
+
+FIXTURE_TEARDOWN(evicted)
+{
+	teardown(&self->f);
+}
+
+/* Reading the file evicts all BOs of this kind that are not pinned. */
+static int evict(const char *what)
+{
+	char path[64], text[32];
+	int minor, fd, ret = -ENOENT;
+
+	for (minor = 0; minor < 256 && ret == -ENOENT; minor++) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/dri/%d/amdgpu_evict_%s", minor,
+			 what);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		ret = read(fd, text, sizeof(text)) < 0 ? -errno : 0;
+		close(fd);
+	}
+	return ret;
+}
+
+/* While the queue is stopped, because it would bring its memory back during the eviction. */
+static void pause_and_evict(struct __test_metadata *_metadata, struct files *f)
+{
+	pause_file(_metadata, f);
+	EXPECT_EQ(0, evict("vram"));
+	EXPECT_EQ(0, evict("gtt"));
+}
+
+TEST_F(evicted, bo_is_there_again_when_the_queue_runs)
+{
+	struct files *f = &self->f;
+	volatile __u32 *words;
+	__u32 vram;
+
+	ASSERT_EQ(0, render_bo_create(&f->node, USERQ_PAGE, AMDGPU_GEM_DOMAIN_VRAM, 0, &vram));
+	ASSERT_EQ(0, render_va_map(&f->node, vram, BO_VA, USERQ_PAGE));
+	ASSERT_EQ(0, userq_wait_for_mappings(&f->node));
+	words = render_bo_mmap(&f->node, vram, USERQ_PAGE);
+	ASSERT_NE(NULL, words);
+	for (__u32 i = 1; i < 4; i++) {
+		pause_and_evict(_metadata, f);
+		ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+		userq_write_va(&f->queue, BO_VA, i);
+		ASSERT_TRUE(userq_runs(&f->queue, i));
+		EXPECT_EQ(i, words[0]);
+	}
+}
+
+/* RESTORE creates the queue with the address of its write pointer in the GART. */
+TEST_F(evicted, write_pointer_at_CHECKPOINT_is_there_when_the_queue_is_restored)
+{
+	struct files *f = &self->f;
+
+	pause_and_evict(_metadata, f);
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	resume(_metadata, f);
+	EXPECT_TRUE(userq_runs(&f->restored, 1));
+}
+
+TEST_F(evicted, bo_starts_no_queue_that_is_not_resumed)
+{
+	struct files *f = &self->f;
+
+	ASSERT_EQ(0, render_save(&f->node, &f->image));
+	load(_metadata, f, 0);
+	close(f->load);
+	f->load = -1;
+	userq_write(&f->restored, 0, 1);
+	pause_and_evict(_metadata, f);
+	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_TRUE(userq_runs(&f->queue, 2));
+	EXPECT_TRUE(userq_wrote(&f->restored, 0, 0));
+	EXPECT_EQ(-ENOENT, userq_free(&f->to, &f->restored));
+}
+
+/* The first queue of a file writes to a BO that is elsewhere when it is mapped, as page tables may be. */
+static void write_bo(struct __test_metadata *_metadata, struct files *f, __u32 handle,
+		     const volatile __u32 *words)
+{
+	ASSERT_NE(NULL, words);
+	ASSERT_EQ(0, render_va_map(&f->to, handle, BO_VA, USERQ_PAGE));
+	ASSERT_EQ(0, userq_make(&f->to, &f->restored, AMDGPU_HW_IP_COMPUTE, 0));
+	userq_write_va(&f->restored, BO_VA, 1);
+	EXPECT_TRUE(userq_runs(&f->restored, 1));
+	EXPECT_EQ(1, words[0]);
+}
+
+TEST_F(evicted, bo_is_there_when_the_first_queue_runs)
+{
+	struct files *f = &self->f;
+	__u32 handle;
+
+	ASSERT_EQ(0, render_open(&f->to, 0));
+	ASSERT_EQ(0, render_bo_create(&f->to, USERQ_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	pause_and_evict(_metadata, f);
+	write_bo(_metadata, f, handle, render_bo_mmap(&f->to, handle, USERQ_PAGE));
+}
+
+TEST_F(evicted, bo_of_another_gpu_is_there_when_the_first_queue_runs)
+{
+	struct files *f = &self->f;
+	struct criu_node other;
+	__u32 exported, handle;
+	int dmabuf;
+
+	if (render_open(&other, 1))
+		SKIP(return, "needs two GPUs");
+	ASSERT_EQ(0, render_open(&f->to, 0));
+	ASSERT_EQ(0, render_bo_create(&other, USERQ_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &exported));
+	dmabuf = render_bo_export(&other, exported);
+	ASSERT_LE(0, dmabuf);
+	ASSERT_EQ(0, render_bo_import(&f->to, dmabuf, &handle));
+	close(dmabuf);
+	write_bo(_metadata, f, handle, render_bo_mmap(&other, exported, USERQ_PAGE));
+	criu_node_close(&other);
+}
+
+TEST_HARNESS_MAIN

@@ -97,7 +97,7 @@ TEST_F(evicted, bo_starts_no_queue_that_is_not_resumed)
 	EXPECT_EQ(-ENOENT, userq_free(&f->to, &f->restored));
 }
 
-/* The first queue of a file writes to a BO that is elsewhere when it is mapped, as page tables may be. */
+/* The first queue writes to a BO that is elsewhere when it is mapped, as page tables may be. */
 static void write_bo(struct __test_metadata *_metadata, struct files *f, __u32 handle,
 		     const volatile __u32 *words)
 {

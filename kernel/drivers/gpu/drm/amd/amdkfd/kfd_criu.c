@@ -244,6 +244,7 @@ static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kf
 	const pid_t pid = task_tgid_vnr(p->lead_thread);
 	struct kgd_mem *mem;
 	int handle, ret = 0;
+	bool paused;
 
 	/* A paused process stays in its session while no other operation runs. */
 	if (sharing->paused && criu_session_held(sharing->call->session, &p->criu))
@@ -255,14 +256,12 @@ static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kf
 					   "process %d waits for memory in an ioctl of KFD", pid);
 		schedule_timeout_killable(1);
 	}
-	if (sharing->paused != !criu_session_held(sharing->call->session, &p->criu))
-		goto out_unlock;
-	for (u32 i = 0; i < p->n_pdds; i++)
+	paused = !criu_session_held(sharing->call->session, &p->criu);
+	for (u32 i = 0; paused == sharing->paused && i < p->n_pdds; i++)
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle)
 			if (!ret)
 				ret = amdgpu_criu_visit_bo(sharing, &mem->bo->tbo.base, pid,
 							   handle);
-out_unlock:
 	mutex_unlock(&p->mutex);
 	return ret;
 }

@@ -258,22 +258,20 @@ static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 	pdd = kfd_bind_process_to_device(pdd->dev, pdd->process);
 	if (IS_ERR(pdd))
 		return PTR_ERR(pdd);
-	if (!(device->record.flags & KFD_CRIU_DEVICE_DOORBELLS))
-		return 0;
-	return kfd_alloc_process_doorbells(pdd->dev->kfd, pdd);
+	return device->record.flags & KFD_CRIU_DEVICE_DOORBELLS ?
+	       kfd_alloc_process_doorbells(pdd->dev->kfd, pdd) : 0;
 }
 
 /* A GPU outside the plan keeps its id, unless a GPU of the plan has the same id. */
 static int kfd_criu_name_devices(struct criu_plan *plan)
 {
 	u32 free_id = BIT(KFD_GPU_ID_HASH_WIDTH) - 1;
-	u32 i, j;
 
-	for (i = 0; i < plan->p->n_pdds; i++) {
+	for (u32 i = 0; i < plan->p->n_pdds; i++) {
 		struct kfd_process_device *pdd = plan->p->pdds[i];
 		bool planned = false;
 
-		for (j = 0; j < plan->num_devices; j++)
+		for (u32 j = 0; j < plan->num_devices; j++)
 			planned |= plan->devices[j].pdd == pdd;
 		if (planned || !kfd_criu_plan_device(plan, pdd->user_gpu_id))
 			continue;
@@ -282,7 +280,7 @@ static int kfd_criu_name_devices(struct criu_plan *plan)
 			free_id--;
 		pdd->user_gpu_id = free_id;
 	}
-	for (i = 0; i < plan->num_devices; i++)
+	for (u32 i = 0; i < plan->num_devices; i++)
 		if (plan->devices[i].pdd)
 			plan->devices[i].pdd->user_gpu_id = plan->devices[i].record.gpu_id;
 	return 0;
@@ -361,15 +359,14 @@ static void kfd_criu_undo_eviction(struct kfd_process *p)
 static void kfd_criu_undo_devices(struct criu_plan *plan)
 {
 	struct kfd_process *p = plan->p;
-	u32 i;
 
 	kfd_criu_unblock_notifications(p);
 	kfd_criu_undo_process(p);
-	for (i = 0; i < p->n_pdds; i++)
+	for (u32 i = 0; i < p->n_pdds; i++)
 		if (!idr_is_empty(&p->pdds[i]->alloc_idr))
 			return;
 	kfd_criu_undo_eviction(p);
-	for (i = 0; i < plan->num_devices; i++) {
+	for (u32 i = 0; i < plan->num_devices; i++) {
 		struct kfd_process_device *pdd = plan->devices[i].pdd;
 
 		if (!plan->devices[i].vm_done)
@@ -386,7 +383,7 @@ static void kfd_criu_undo_devices(struct criu_plan *plan)
 	}
 	/* The last of its VMs frees it. */
 	p->kgd_process_info = NULL;
-	for (i = 0; i < p->n_pdds; i++)
+	for (u32 i = 0; i < p->n_pdds; i++)
 		p->pdds[i]->user_gpu_id = p->pdds[i]->dev->id;
 }
 

@@ -51,12 +51,9 @@ static int kfd_criu_dump_events(struct criu_dump *dump)
 
 static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct criu_plan *plan, u64 handle)
 {
-	for (u32 i = 0; i < plan->num_bos; i++) {
-		const struct kfd_criu_bo_record *record = &plan->bos[i].record;
-
-		if (MAKE_HANDLE(record->gpu_id, record->handle) == handle)
+	for (u32 i = 0; i < plan->num_bos; i++)
+		if (MAKE_HANDLE(plan->bos[i].record.gpu_id, plan->bos[i].record.handle) == handle)
 			return &plan->bos[i];
-	}
 	return NULL;
 }
 

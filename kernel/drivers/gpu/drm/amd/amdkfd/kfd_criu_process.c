@@ -143,9 +143,8 @@ int kfd_criu_apply_process(struct criu_plan *plan)
 	struct kfd_process *p = plan->p;
 
 	p->xnack_enabled = record->flags & KFD_CRIU_PROCESS_XNACK;
-	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME))
-		return 0;
-	return kfd_runtime_enable(p, record->r_debug, record->flags & KFD_CRIU_PROCESS_TTMP);
+	return !(record->flags & KFD_CRIU_PROCESS_RUNTIME) ? 0 :
+	       kfd_runtime_enable(p, record->r_debug, record->flags & KFD_CRIU_PROCESS_TTMP);
 }
 
 void kfd_criu_undo_process(struct kfd_process *p)

@@ -156,14 +156,13 @@ struct kfd_criu_sdma {
 
 static struct kfd_criu_sdma kfd_criu_sdma_of(struct kfd_node *node, bool xgmi)
 {
-	const u32 first = xgmi ? kfd_get_num_sdma_engines(node) : 0;
 	const u32 num_engines = xgmi ? kfd_get_num_xgmi_sdma_engines(node) :
 				       kfd_get_num_sdma_engines(node);
 
 	return (struct kfd_criu_sdma) {
 		.dqm = node->dqm,
 		.free = xgmi ? node->dqm->xgmi_sdma_bitmap : node->dqm->sdma_bitmap,
-		.first = first,
+		.first = xgmi ? kfd_get_num_sdma_engines(node) : 0,
 		.num_engines = num_engines,
 		.num = num_engines * node->kfd->device_info.num_sdma_queues_per_engine,
 	};
@@ -201,8 +200,7 @@ static int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_qu
 	dqm_lock(sdma.dqm);
 	for (u32 i = 0; i < sdma.num && ret; i += sdma.num_engines) {
 		*sdma_id = (record->sdma_id + i) % sdma.num;
-		if (test_bit(*sdma_id, sdma.free))
-			ret = 0;
+		ret = test_bit(*sdma_id, sdma.free) ? 0 : -EBUSY;
 	}
 	dqm_unlock(sdma.dqm);
 	return ret;
@@ -221,9 +219,8 @@ static int kfd_criu_check_sdma_here(struct criu_plan *plan,
 				   record->sdma_id);
 	doorbell = !KFD_IS_SOC15(node) ? record->queue_id :
 					 kfd_criu_sdma_doorbell(&sdma, record->sdma_id);
-	if (doorbell == record->doorbell_id)
-		return 0;
-	return criu_refuse(plan->call, -ENODEV, "doorbell is number %u, was %u", doorbell,
+	return doorbell == record->doorbell_id ? 0 :
+	       criu_refuse(plan->call, -ENODEV, "doorbell is number %u, was %u", doorbell,
 			   record->doorbell_id);
 }
 

@@ -18,9 +18,7 @@ static const char *kfd_criu_options_fault(struct criu_plan *plan, void *entry)
 {
 	const struct kfd_criu_options_record *record = entry;
 
-	if (!record->sigbus_delay)
-		return "no option is set";
-	return record->pad ? "pad is not zero" : NULL;
+	return !record->sigbus_delay ? "no option is set" : record->pad ? "pad is not zero" : NULL;
 }
 
 /* RESTORE runs in the process. */

@@ -220,6 +220,26 @@ static int alloc_area(struct target_state *state, enum target_area area)
 	return ret;
 }
 
+/* A second handle of a BO, at another address. */
+static int import_area(const struct target_state *state, enum target_area area)
+{
+	struct kfd_ioctl_export_dmabuf_args export = {
+		.handle = state->bos[area].handle, .flags = O_CLOEXEC,
+	};
+	struct kfd_ioctl_import_dmabuf_args args = {
+		.va_addr = (uintptr_t)BASE + (size_t)(TARGET_AREAS + 1) * AREA_SPACE,
+		.gpu_id = state->gpu.gpu_id,
+	};
+	int ret = kfd_call(state->kfd_fd, AMDKFD_IOC_EXPORT_DMABUF, &export);
+
+	if (ret)
+		return ret;
+	args.dmabuf_fd = export.dmabuf_fd;
+	ret = kfd_call(state->kfd_fd, AMDKFD_IOC_IMPORT_DMABUF, &args);
+	close(export.dmabuf_fd);
+	return ret;
+}
+
 /* Frees a handle, so that the numbers of the others have a gap. */
 static int leave_hole(struct target_state *state)
 {
@@ -235,6 +255,8 @@ static int leave_hole(struct target_state *state)
 	give.handle = args.handle;
 	for (enum target_area area = 0; !ret && area < TARGET_AREAS; area++)
 		ret = alloc_area(state, area);
+	if (!ret)
+		ret = import_area(state, TARGET_GTT);
 	return ret ? ret : kfd_call(state->kfd_fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &give);
 }
 

@@ -58,9 +58,8 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 int kfd_criu_unpause_locked(struct kfd_process *p)
 {
 	int ret = kfd_process_restore_queues(p);
-	int tries;
 
-	for (tries = 0; ret == -ENOMEM && tries < KFD_CRIU_UNPAUSE_TRIES; tries++) {
+	for (int tries = 0; ret == -ENOMEM && tries < KFD_CRIU_UNPAUSE_TRIES; tries++) {
 		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
 		if (!ret)
 			ret = kfd_process_restore_queues(p);
@@ -89,6 +88,7 @@ static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t 
 {
 	struct kfd_process *p = call->client->owner;
 	struct task_struct *task;
+	struct pid *pid;
 
 	if (!nr) {
 		kref_get(&p->ref);
@@ -97,8 +97,11 @@ static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t 
 	task = criu_get_process(nr);
 	if (IS_ERR(task))
 		return ERR_CAST(task);
-	p = kfd_lookup_process_by_pid(task_pid(task));
+	pid = get_task_pid(task, PIDTYPE_PID);
 	put_task_struct(task);
+	/* NULL: the process has been reaped meanwhile. */
+	p = pid ? kfd_lookup_process_by_pid(pid) : NULL;
+	put_pid(pid);
 	return p ?: ERR_PTR(-ESRCH);
 }
 
@@ -108,14 +111,13 @@ static int kfd_criu_fault_in_userptrs(struct kfd_process *p)
 	int handle, ret = 0;
 	u64 addr;
 
-	for (u32 i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++)
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
 			if (ret || !amdgpu_ttm_tt_is_userptr(mem->bo->tbo.ttm))
 				continue;
 			amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &addr);
 			ret = amdgpu_criu_fault_in(p->mm, addr, amdgpu_bo_size(mem->bo), true);
 		}
-	}
 	return ret;
 }
 

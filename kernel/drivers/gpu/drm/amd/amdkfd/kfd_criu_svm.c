@@ -100,28 +100,25 @@ static int kfd_criu_set_svm(struct kfd_process *p, struct kfd_criu_pending *svm)
 		ret = svm_range_set_attr(p, p->mm, svm->start >> PAGE_SHIFT,
 					 svm->size >> PAGE_SHIFT, svm->num_attrs, svm->attrs);
 		if (ret != -EAGAIN || time_after(jiffies, end) || fatal_signal_pending(current))
-			break;
+			return ret;
 		schedule_timeout_killable(1);
 	}
-	return ret;
 }
 
 /* Registers the SVM ranges, whose VMAs are restored. The caller holds a reference of p->mm. */
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
-	int ret = 0;
-
 	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return 0;
-	for (struct kfd_criu_pending *svm = p->criu_pending; !ret && svm; svm = svm->next) {
-		ret = kfd_criu_set_svm(p, svm);
+	for (struct kfd_criu_pending *svm = p->criu_pending; svm; svm = svm->next) {
+		const int ret = kfd_criu_set_svm(p, svm);
+
 		if (ret)
-			criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
-				    svm->start, svm->size, ret);
+			return criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
+					   svm->start, svm->size, ret);
 	}
-	if (!ret)
-		kfd_criu_forget_svm(p);
-	return ret;
+	kfd_criu_forget_svm(p);
+	return 0;
 }
 
 /* Each GPU that an attribute refers to must be a GPU of the plan. */
@@ -141,11 +138,10 @@ static bool kfd_criu_svm_attr_ok(struct criu_plan *plan, const struct kfd_ioctl_
 		return device && device->pdd;
 	case KFD_IOCTL_SVM_ATTR_NO_ACCESS:
 		return device;
-	case KFD_IOCTL_SVM_ATTR_SET_FLAGS:
-	case KFD_IOCTL_SVM_ATTR_GRANULARITY:
-		return true;
+	default:
+		return attr->type == KFD_IOCTL_SVM_ATTR_SET_FLAGS ||
+		       attr->type == KFD_IOCTL_SVM_ATTR_GRANULARITY;
 	}
-	return false;
 }
 
 static const char *kfd_criu_svm_fault(struct criu_plan *plan, void *entry)
@@ -166,9 +162,21 @@ static const char *kfd_criu_svm_fault(struct criu_plan *plan, void *entry)
 
 static int kfd_criu_check_svm(struct criu_plan *plan, void *entry)
 {
-	return IS_ENABLED(CONFIG_HSA_AMD_SVM) ? 0 :
-	       criu_refuse(plan->call, -EOPNOTSUPP,
-			   "this kernel is built without CONFIG_HSA_AMD_SVM");
+	const struct kfd_criu_plan_svm *svm = entry;
+	const struct kfd_criu_plan_device *on;
+
+	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
+		return criu_refuse(plan->call, -EOPNOTSUPP,
+				   "this kernel is built without CONFIG_HSA_AMD_SVM");
+	for (u32 i = 0; i < svm->record.num_attrs; i++) {
+		on = kfd_criu_plan_device(plan, svm->attrs[i].value);
+		/* Later types deny access, or refer to no GPU. */
+		if (on && svm->attrs[i].type < KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
+		    !KFD_IS_SVM_API_SUPPORTED(on->pdd->dev->adev))
+			return criu_refuse(plan->call, -ENODEV, "GPU %u has no SVM",
+					   on->pdd->dev->id);
+	}
+	return 0;
 }
 
 /* Merges adjacent ranges. */
@@ -203,11 +211,10 @@ static u32 kfd_criu_copy_attrs(struct kfd_process *p, const struct kfd_criu_plan
 	for (u32 i = 0; i < svm->record.num_attrs; i++) {
 		const struct kfd_ioctl_svm_attribute *attr = &svm->attrs[i];
 
-		if (attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
-		    !kfd_criu_has_svm(p, attr->value))
-			continue;
-		if (attr->type == KFD_IOCTL_SVM_ATTR_PREFETCH_LOC &&
-		    attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED)
+		if ((attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
+		     !kfd_criu_has_svm(p, attr->value)) ||
+		    (attr->type == KFD_IOCTL_SVM_ATTR_PREFETCH_LOC &&
+		     attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED))
 			continue;
 		if (attr->type == KFD_IOCTL_SVM_ATTR_SET_FLAGS)
 			set_flags |= attr->value;

@@ -2,10 +2,15 @@
 /* BOs that KFD processes share by dma-buf: after a restore all still see what one writes. */
 #include "kselftest_harness.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "kfd.h"
+#include "patience.h"
 #include "render.h"
 #include "share.h"
 #include "state.h"
+#include "uffd.h"
 
 #define SIZE 0x20000
 #define SOON 5000
@@ -19,6 +24,7 @@ enum command {
 	SAVE,
 	RESTORE,
 	RESTORE_TO_READ_ONLY,
+	RESTORE_TO_LOST,
 	QUEUE,
 	WRITE, /* the GPU writes @argument to the first word */
 	WRITE_IMPORT, /* the same, through the import */
@@ -38,9 +44,13 @@ struct member {
 	pid_t test;
 };
 
+/* What RESTORE_TO_LOST does: its results are lost once the test has seen that they WAIT. */
+enum lost { START, WAIT, LOSE, LACKS };
+
 struct board {
 	struct member members[3];
 	int save, restore;
+	atomic_int lost;
 };
 
 static struct board *board;
@@ -107,6 +117,38 @@ static int restore_to_read_only(struct member *member)
 	return criu_restore(&member->kfd.node, board->restore, &image);
 }
 
+static void *lose(void *table)
+{
+	if (!uffd_is_waited_for(table, SOON * patience()))
+		return NULL;
+	board->lost = WAIT;
+	while (board->lost == WAIT)
+		usleep(1000);
+	return uffd_take_away(table) ? NULL : table;
+}
+
+/* As restore_to_read_only(), after another process has found what is created. */
+static int restore_to_lost(struct member *member)
+{
+	struct criu_image image = share_get(&member->image);
+	struct uffd table;
+	pthread_t thread;
+	int ret = uffd_make(&table, true, image.bos, image.num_bos * sizeof(*image.bos));
+
+	if (ret) {
+		board->lost = LACKS;
+		return ret;
+	}
+	image.bos = (struct amdgpu_criu_bo *)table.at;
+	ret = -pthread_create(&thread, NULL, lose, &table);
+	if (!ret) {
+		ret = criu_restore(&member->kfd.node, board->restore, &image);
+		pthread_join(thread, NULL);
+	}
+	uffd_close(&table);
+	return ret;
+}
+
 static int gpu_write(struct member *member, const struct kfd_bo *bo, __u32 value)
 {
 	__u32 *fence = member->queue.pointers.at;
@@ -143,6 +185,8 @@ static int act(void *data, int command, int argument)
 		return restore(member);
 	case RESTORE_TO_READ_ONLY:
 		return restore_to_read_only(member);
+	case RESTORE_TO_LOST:
+		return restore_to_lost(member);
 	case QUEUE:
 		/* In addition to the restored state. */
 		kfd->next_address = STATE_ADDRESS + 0x40000000;
@@ -437,6 +481,27 @@ TEST_F(kfd_share, a_restore_of_an_own_import_that_fails_can_be_repeated)
 	EXPECT_EQ(-EFAULT, DO(0, RESTORE_TO_READ_ONLY, 0));
 	EXPECT_EQ(0, DO(0, RESTORE, 0));
 	close(fd);
+}
+
+/* The other process keeps the BO, and the session does. */
+TEST_F(kfd_share, a_restore_that_fails_after_another_has_found_its_bo_can_be_repeated)
+{
+	int tries, ret;
+
+	ASSERT_EQ(0, make(self, variant->flags, 2));
+	ASSERT_EQ(0, move(self, 2));
+	ASSERT_EQ(0, share_begin(&self->processes[0], RESTORE_TO_LOST, 0));
+	for (tries = 0; board->lost == START && tries < SOON * patience(); tries++)
+		usleep(1000);
+	ret = board->lost == WAIT ? DO(1, RESTORE, 0) : -ETIME;
+	if (board->lost == WAIT)
+		board->lost = LOSE;
+	EXPECT_EQ(-EFAULT, board->lost == LACKS ? -EFAULT : share_end(&self->processes[0]));
+	if (board->lost == LACKS)
+		SKIP(return, "no userfaultfd that stops the kernel");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, DO(0, RESTORE, 0));
+	expect_shared(_metadata, self, 2);
 }
 
 /* The same id is a different object in another blob. */

@@ -145,10 +145,10 @@ static void amdgpu_criu_describe_sharing(const struct criu_dump *dump, struct am
 	struct drm_gem_object *gem = &bo->tbo.base;
 	const struct dma_buf *dmabuf;
 
-	if (bo->kfd_bo)
-		record->kfd_flags = bo->kfd_bo->alloc_flags;
 	/* Read without the reservation: other GPUs may attach and detach at any time. */
 	guard(mutex)(&gem->dev->object_name_lock);
+	if (bo->kfd_bo)
+		record->kfd_flags = bo->kfd_bo->alloc_flags;
 	dmabuf = dump->exported ?: gem->dma_buf;
 	if (dmabuf) {
 		record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED;

@@ -153,6 +153,8 @@ static void amdgpu_criu_bo_put(void *object)
 /* A new dma-buf is writable, unless KFD allocated the BO without write access. */
 static int amdgpu_criu_export_flags(const struct amdgpu_bo *bo)
 {
+	/* Under this lock, kfd_criu_undo_bo() clears kfd_bo, which it then frees. */
+	lockdep_assert_held(&bo->tbo.base.dev->object_name_lock);
 	if (bo->kfd_bo && !(bo->kfd_bo->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE))
 		return 0;
 	return DRM_RDWR;
@@ -189,7 +191,8 @@ static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 	copy = kzalloc_obj(*copy, GFP_KERNEL_ACCOUNT);
 	if (!copy)
 		return ERR_PTR(-ENOMEM);
-	dmabuf = drm_gem_prime_export(object, amdgpu_criu_export_flags(bo));
+	scoped_guard(mutex, &bo->tbo.base.dev->object_name_lock)
+		dmabuf = drm_gem_prime_export(object, amdgpu_criu_export_flags(bo));
 	if (IS_ERR(dmabuf))
 		return dmabuf;
 	copy->gem = object;

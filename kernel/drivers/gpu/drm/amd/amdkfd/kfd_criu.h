@@ -30,7 +30,6 @@ struct kfd_criu_plan_bo {
 	const __u32 *mapped; /* tail of the record */
 	struct kfd_criu_plan_device *device; /* GPU of the allocation */
 	struct kgd_mem *mem; /* the BO, NULL until it is created */
-	bool owned; /* mem was imported, then turned into an allocation */
 	bool bound; /* the BO was created for this plan, and its id is bound in the session */
 };
 

@@ -301,7 +301,6 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 	mem->alloc_flags = record->alloc_flags;
 	mem->aql_queue = record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM;
 	mem->is_imported = false;
-	bo->owned = true;
 	if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
 		atomic64_add(record->size, &pdd->vram_usage);
 	return 0;
@@ -345,13 +344,11 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 	ret = amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu(adev, record->va,
 						      kfd_criu_bo_va_size(record), pdd->drm_priv,
 						      &bo->mem, &offset, record->alloc_flags, true);
-	if (ret) {
+	if (ret)
 		bo->mem = NULL;
-		return ret;
-	}
-	if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
+	else if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
 		atomic64_add(record->size, &pdd->vram_usage);
-	return 0;
+	return ret;
 }
 
 static int kfd_criu_map_bo(struct criu_plan *plan, struct kfd_criu_plan_bo *bo)
@@ -440,11 +437,13 @@ static void kfd_criu_undo_bo(struct criu_plan *plan, void *entry)
 		criu_session_forget(plan->call->session, record->object_id);
 	if (!mem)
 		return;
-	if (bo->owned) {
+	/* The BO may stay in the session, where a repeated RESTORE can own it again. */
+	if (!mem->is_imported && kfd_criu_has_contents(record->alloc_flags)) {
 		if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
 			atomic64_sub(record->size, &pdd->vram_usage);
 		mem->is_imported = true;
-		WRITE_ONCE(mem->bo->kfd_bo, NULL);
+		scoped_guard(mutex, &mem->bo->tbo.base.dev->object_name_lock)
+			WRITE_ONCE(mem->bo->kfd_bo, NULL);
 		amdgpu_amdkfd_unreserve_mem_limit(pdd->dev->adev, record->size,
 						  record->alloc_flags, mem->bo->xcp_id);
 	}

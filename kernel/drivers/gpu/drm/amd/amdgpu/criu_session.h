@@ -12,9 +12,9 @@
  *   criu_client.lock -> export lock of the session -> what
  *	criu_object_ops.export and .copy take, and the session lock
  * get() of objects and clients is called with one of these locks held and must not sleep.
- * put(), export(), copy() and end_copy() are called without these locks, except put() of a
- * client, which criu_session_release() calls under the lock of its caller. No operation of an
- * object takes a client's lock.
+ * export() and copy() are called under the export lock, and put() of an object may be. Otherwise
+ * only a client's lock may be held: any in RESTORE, its own in criu_session_release(). No operation
+ * of an object takes a client's lock.
  */
 #ifndef _CRIU_SESSION_H_
 #define _CRIU_SESSION_H_
@@ -132,7 +132,7 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client);
 void criu_client_end(struct criu_client *client);
 
-/* Runs an ioctl once it may begin. @is_wait: may block forever. Inline: a direct call of @ioctl. */
+/* Runs an ioctl once it may begin. @is_wait: may block forever, or free @client. Inlines @ioctl. */
 static inline long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
 				     unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
 {

@@ -82,11 +82,13 @@ static inline long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned
 				  criu_ioctl_fn ioctl)
 {
 	struct kfd_process *p = filep->private_data;
+	const u32 nr = _IOC_NR(cmd);
 
-	if (_IOC_NR(cmd) == AMDGPU_CRIU_NR)
+	if (nr == AMDGPU_CRIU_NR)
 		return kfd_criu_call(filep, cmd, arg);
-	return criu_client_ioctl(&p->criu, _IOC_NR(cmd) == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS), filep,
-				 cmd, arg, ioctl);
+	/* CREATE_PROCESS puts the reference of the file to @p. */
+	return criu_client_ioctl(&p->criu, nr == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS) ||
+				 nr == _IOC_NR(AMDKFD_IOC_CREATE_PROCESS), filep, cmd, arg, ioctl);
 }
 
 #endif /* KFD_CRIU_H_ */

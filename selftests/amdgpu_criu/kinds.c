@@ -287,4 +287,41 @@ TEST_F(kinds, svm_ranges_in_vram_and_in_system_memory_keep_attributes_and_conten
 	EXPECT_EQ(0xbabe, words[101]);
 }
 
+static int make_svm_beside(struct kfd *kfd, struct carry *carry)
+{
+	struct kfd_ioctl_svm_attribute access = { .type = KFD_IOCTL_SVM_ATTR_ACCESS };
+	struct notes *notes = notes_of(carry);
+	struct kfd_gpu other;
+	int ret = make_svm(kfd, carry);
+
+	if (ret || kfd_gpu_at(1, &other))
+		return ret;
+	access.value = other.gpu_id;
+	/* There is no memory, but the GPU is checked first. */
+	notes->ids[0] = -set_svm(kfd, notes->svm + 2 * SVM_SIZE, PAGE, &access, 1);
+	return 0;
+}
+
+/* The suite kselftest-svm has such a GPU. Elsewhere the other GPU takes the ranges. */
+TEST_F(kinds, svm_ranges_for_a_gpu_without_svm_are_ENODEV)
+{
+	struct criu_image *image = &self->carry.image;
+	struct kfd_gpu other;
+	int expected;
+
+	MAKE(make_svm_beside, "this kernel has no SVM ranges");
+	if (kfd_gpu_at(1, &other))
+		return;
+	expected = self->notes->ids[0] == EINVAL ? -ENODEV : 0;
+	for (__u32 i = 0; i < image->num_devices; i++) {
+		const bool used = self->carry.has_vm[i];
+
+		if (used)
+			close(image->devices[i].drm_fd);
+		image->devices[i].drm_fd = used ? kfd_render_open(&other) : -1;
+		image->devices[i].actual_gpu_id = used ? other.gpu_id : 0;
+	}
+	EXPECT_EQ(expected, criu_restore(&self->kfd.node, self->session, image));
+}
+
 TEST_HARNESS_MAIN

@@ -55,12 +55,12 @@ class InstructionTimes {
     until_sample_ = kEvery;
     return Sample(true);
   }
-  // Any thread. In percent; all are 0 before the first sample.
-  std::array<unsigned, size_t(Work::kCount)> percent() const;
-  // "time: fetch and decode 20 %, ..."; empty before the first sample.
+  // Any thread. "time: fetch and decode 20 %, ..."; empty before the first sample.
   std::string describe() const;
 
  private:
+  // All are 0 before the first sample.
+  std::array<unsigned, size_t(Work::kCount)> percent() const;
   void add(const Sample& sample, const Instruction& instruction, Clock::time_point end);
 
   unsigned until_sample_ = kEvery;

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // Kernels of the tests, built without device libraries: integer and float arithmetic, LDS,
 // barriers, atomics, private memory.
+#include "group_barrier.h"
+
 #define GROUP_ID __builtin_amdgcn_workgroup_id_x()
 #define LOCAL_ID __builtin_amdgcn_workitem_id_x()
 #define GROUP 256
-
-static void group_barrier(void) {
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
-  __builtin_amdgcn_s_barrier();
-  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
-}
 
 kernel void vector_add(global const float* a, global const float* b, global float* out, uint n) {
   const uint i = GROUP_ID * GROUP + LOCAL_ID;

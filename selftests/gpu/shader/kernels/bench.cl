@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // Kernels of one kind of instruction each, and three like those of libraries, for make bench-gpu. 64
 // work-items in a group, 16 groups.
+#include "group_barrier.h"
+
 #define GROUP_ID __builtin_amdgcn_workgroup_id_x()
 #define LOCAL_ID __builtin_amdgcn_workitem_id_x()
 #define REPEAT4(x) x x x x
@@ -52,12 +54,6 @@ kernel void memory(global volatile uint* data, uint rounds) {
   for (uint round = 0; round < rounds; ++round) {
     REPEAT16(data[i] = data[i] + round;)
   }
-}
-
-static void group_barrier(void) {
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
-  __builtin_amdgcn_s_barrier();
-  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
 // C (64 x 64) = A (64 x depth) x B (depth x 64), which are one after the other. A group has a tile of 16 x 16, and

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // Kernels with waves of different sizes, for tests that save and restore them.
+#include "group_barrier.h"
+
 #define GROUP_ID __builtin_amdgcn_workgroup_id_x()
 #define LOCAL_ID __builtin_amdgcn_workitem_id_x()
-
-static void group_barrier(void) {
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
-  __builtin_amdgcn_s_barrier();
-  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
-}
 
 // As few VGPRs as can be allocated.
 kernel void few(global uint* data) {

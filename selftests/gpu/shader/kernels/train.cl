@@ -3,6 +3,8 @@
 // are in one memory; a, b, c and so on are where its parts begin. No sum depends on the order in
 // which waves run: every element has one work-item that computes it. Two members of a run, on two
 // GPUs, exchange gradients through `shared`.
+#include "group_barrier.h"
+
 #define GROUP 128
 #define ID (__builtin_amdgcn_workgroup_id_x() * GROUP + __builtin_amdgcn_workitem_id_x())
 #define ROW __builtin_amdgcn_workgroup_id_x()
@@ -19,12 +21,6 @@ static uint hash(uint x) {
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) * 0x846ca68bu;
   return x ^ (x >> 16);
-}
-
-static void group_barrier(void) {
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
-  __builtin_amdgcn_s_barrier();
-  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
 // The sum over the work-group; part has GROUP numbers.

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 // How many wave instructions per second one core of this machine executes, for kernels of different
-// kinds and some like those of libraries, what the time goes to, and how many instructions a byte
-// costs that the plugin's kernel hashes. Exit status 4: the rate of integers or floats is below the
-// goal, or was not measured.
+// kinds and some like those of libraries, what the time goes to, how the rate grows with the
+// threads of XCCs and of GPUs, and how many instructions a byte costs that the plugin's kernel
+// hashes. Exit status 4: the rate of integers or floats is below the goal, or was not measured.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <span>
+#include <thread>
 
 #include "base/result.h"
 #include "engines/fake_gpu.h"
@@ -69,9 +73,10 @@ class Bench {
   }
 
   bool run(const char* kernel, uint32_t groups = kGroups, uint32_t group_size = 64) {
-    if (object_.kernel(kernel) == 0) return false;
-    auto dispatch =
-        shader::Dispatch::create(cores_, memory_, kSpace, spec(kernel, groups, group_size));
+    return object_.kernel(kernel) && run(cores_, spec(kernel, groups, group_size));
+  }
+  bool run(shader::Cores& cores, const shader::DispatchSpec& spec) {
+    auto dispatch = shader::Dispatch::create(cores, memory_, kSpace, spec);
     if (!dispatch.ok()) return false;
     auto state = shader::Dispatch::State::kRunning;
     while (state == shader::Dispatch::State::kRunning) state = (*dispatch)->run(1 << 15);
@@ -221,6 +226,106 @@ void run_routine(benchmark::State& state, const Routine& routine, shader::Isa is
   note_rate(state, bench.cores());
 }
 
+// The grid of a routine, once for each thread, as those of several partitions or GPUs run: each
+// thread is an XCC, of one GPU or of its own. XCCs of the same partition take turns in one thread.
+class Xccs {
+ public:
+  Xccs(const Routine& routine, size_t count, bool own_gpus) : routine_(routine) {
+    for (size_t i = 0; i < count; ++i) {
+      if (i == 0 || own_gpus)
+        gpus_.push_back(std::make_unique<Bench>(object_path("bench.co", shader::Isa::kGfx90a),
+                                                shader::Isa::kGfx90a, Arguments()));
+      cores_.push_back(std::make_unique<shader::Cores>());
+    }
+    for (const auto& gpu : gpus_) routine.fill(*gpu);
+  }
+
+  bool run() {
+    std::atomic<bool> ended = true;
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < cores_.size(); ++i)
+      threads.emplace_back([&, i] {
+        if (!run_share(i)) ended = false;
+      });
+    threads.clear();
+    return ended;
+  }
+  bool is_right() {
+    return std::ranges::all_of(gpus_, [&](const auto& gpu) { return routine_.is_right(*gpu); });
+  }
+  uint64_t executed() const {
+    uint64_t sum = 0;
+    for (const auto& cores : cores_) sum += cores->executed();
+    return sum;
+  }
+
+ private:
+  // The work-groups of the second axis compute the same.
+  bool run_share(unsigned i) {
+    const auto shares = static_cast<unsigned>(cores_.size() / gpus_.size());
+    Bench& gpu = *gpus_[i % gpus_.size()];
+    shader::DispatchSpec spec = gpu.spec(routine_.name, kGroups, 64);
+    spec.grid[1] = spec.shares = shares;
+    spec.share = i % shares;
+    return gpu.run(*cores_[i], spec);
+  }
+
+  const Routine& routine_;
+  std::vector<std::unique_ptr<Bench>> gpus_;
+  std::vector<std::unique_ptr<shader::Cores>> cores_;
+};
+
+void run_threads(benchmark::State& state, const Routine& routine, bool own_gpus) {
+  Xccs xccs(routine, static_cast<size_t>(state.range(0)), own_gpus);
+  const std::clock_t begin = std::clock();
+  for (auto round : state)
+    if (!xccs.run()) return state.SkipWithError("the kernel does not end");
+  const auto seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  if (!xccs.is_right()) return state.SkipWithError("the result is wrong");
+  const auto executed = static_cast<double>(xccs.executed());
+  state.counters["wave_instructions"] = benchmark::Counter(executed, benchmark::Counter::kIsRate);
+  state.counters["of_a_core"] = executed / seconds;
+}
+
+// 1, 2, 4, ... and as many as this machine has processors.
+std::vector<int64_t> thread_counts() {
+  const int64_t processors = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<int64_t> counts;
+  for (int64_t count = 1; count < processors; count *= 2) counts.push_back(count);
+  counts.push_back(processors);
+  return counts;
+}
+
+void register_threads(const char* what, bool own_gpus) {
+  auto* const added =
+      benchmark::RegisterBenchmark(amdgpu_criu::formatted("{}_{}", kRoutines[0].name, what),
+                                   run_threads, kRoutines[0], own_gpus);
+  for (const int64_t count : thread_counts()) added->Arg(count);
+  added->Unit(benchmark::kMillisecond)->UseRealTime();
+}
+
+// Wave instructions per second of all threads, and per second of processor time, which other
+// programs do not lessen.
+struct Scaled {
+  double rate = 0, of_a_core = 0;
+};
+// By the number of threads.
+std::map<std::string, std::map<int64_t, Scaled>>& scaling() {
+  static std::map<std::string, std::map<int64_t, Scaled>> all;
+  return all;
+}
+
+std::string scaling_text() {
+  std::string text;
+  for (const auto& [name, of_threads] : scaling())
+    for (const auto& [count, scaled] : of_threads)
+      text += amdgpu_criu::formatted(
+          "{}: {} threads: {:.1f} M wave instructions per second, {:.2f} times, {:.1f} M a core\n",
+          name, count, scaled.rate / 1e6, scaled.rate / of_threads.begin()->second.rate,
+          scaled.of_a_core / 1e6);
+  return text;
+}
+
 // Notes the rates that the others print.
 class Reporter : public benchmark::ConsoleReporter {
  public:
@@ -229,8 +334,14 @@ class Reporter : public benchmark::ConsoleReporter {
     for (const Run& run : runs) {
       const auto found = run.counters.find("wave_instructions");
       if (found == run.counters.end() || run.run_type != Run::RT_Iteration) continue;
-      double& rate = rates()[run.run_name.function_name];
-      rate = std::max(rate, found->second.value);
+      const std::string& name = run.run_name.function_name;
+      if (run.run_name.args.empty()) {
+        rates()[name] = std::max(rates()[name], found->second.value);
+        continue;
+      }
+      Scaled& scaled = scaling()[name][std::stoll(run.run_name.args)];
+      scaled.rate = std::max(scaled.rate, found->second.value);
+      scaled.of_a_core = std::max(scaled.of_a_core, run.counters.at("of_a_core").value);
     }
   }
 };
@@ -260,6 +371,8 @@ int main(int argc, char** argv) {
   for (const Isa isa : {Isa::kGfx90a, Isa::kGfx942, Isa::kGfx1100})
     benchmark::RegisterBenchmark("hash_" + gpu::test::name_of(isa), gpu::test::count_hash, isa)
         ->Unit(benchmark::kMillisecond);
+  gpu::test::register_threads("xccs", false);
+  gpu::test::register_threads("gpus", true);
   gpu::test::Reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   using amdgpu_criu::bench::Cases;
@@ -267,6 +380,6 @@ int main(int argc, char** argv) {
   const bool all = filter.empty() || filter == "." || filter == "all";
   const auto verdict =
       amdgpu_criu::bench::compare_rates(gpu::test::rates(), all ? Cases::kAll : Cases::kChosen);
-  std::cout << verdict.text;
+  std::cout << gpu::test::scaling_text() << verdict.text;
   return static_cast<int>(verdict.outcome);
 }

@@ -114,17 +114,19 @@ bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kL
   const auto offset = static_cast<uint64_t>(int64_t{in.immediate});
   if (in.uses_saddr) {
     const uint64_t base = wave.s64(in.saddr) + offset;
-    for (unsigned lane = 0; lane < wave.lanes(); ++lane) out[lane] = base + rows->lane[lane];
+    each_lane(wave.lanes(), [&](size_t lane) { out[lane] = base + rows->lane[lane]; });
     return true;
   }
-  const uint64_t shared = wave.apertures.shared, scratch = wave.apertures.scratch;
-  bool elsewhere = false;
-  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    const uint64_t address = join(rows[0].lane[lane], rows[1].lane[lane]);
-    elsewhere |= address - shared < Apertures::kSize || address - scratch < Apertures::kSize;
-    out[lane] = address + offset;
-  }
-  return in.format == Format::kGlobal || !elsewhere;
+  each_lane(wave.lanes(), [&](size_t lane) {
+    out[lane] = join(rows[0].lane[lane], rows[1].lane[lane]) + offset;
+  });
+  if (in.format == Format::kGlobal) return true;
+  const uint64_t shared = wave.apertures.shared + offset, scratch = wave.apertures.scratch + offset;
+  uint64_t nearest = ~uint64_t{0};
+  each_lane(wave.lanes(), [&](size_t lane) {
+    nearest = std::min(nearest, std::min(out[lane] - shared, out[lane] - scratch));
+  });
+  return nearest >= Apertures::kSize;
 }
 
 Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {

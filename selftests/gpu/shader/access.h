@@ -56,21 +56,40 @@ void use_place(Wave& wave, const Place& place, unsigned lane, Use use) {
   }
 }
 
+inline bool uses_all_lanes(const Wave& wave) {
+  return wave.exec() == wave.lane_mask() && !wave.repeated_lanes();
+}
+
+inline uint32_t last_of(const Row& places, unsigned lanes) {
+  uint32_t last = 0;
+  each_lane(lanes, [&](size_t lane) { last = std::max(last, places.lane[lane]); });
+  return last;
+}
+
+// The operands of all lanes, at their places in the size bytes of host; false: some are not there.
+// Some uses have a faster way than lane by lane.
+template <size_t kBytes, typename Use>
+bool use_all(Wave& wave, std::byte* host, size_t size, const Row& places, Use use) {
+  const unsigned lanes = wave.lanes();
+  if constexpr (requires { use.all(lanes, host, size, places); }) {
+    if (!use.all(lanes, host, size, places)) return false;
+  } else {
+    if (last_of(places, lanes) + kBytes > size) return false;
+    for (unsigned lane = 0; lane < lanes; ++lane) use(lane, host + places.lane[lane]);
+  }
+  wave.lanes_left = 0;
+  return true;
+}
+
 template <size_t kBytes, bool kWrites, typename Use>
 void use_lds(Wave& wave, const Row& addresses, uint32_t extra, Use use) {
   std::byte* const lds = wave.group->lds.data();
   const uint64_t size = wave.group->lds.size();
-  if (wave.exec() == wave.lane_mask() && !wave.repeated_lanes()) {
+  if (uses_all_lanes(wave)) {
     // Accesses within the allocation do not stop the wave.
-    uint64_t last = 0;
-    for (unsigned lane = 0; lane < wave.lanes(); ++lane)
-      last = std::max(last, lds_address(addresses.lane[lane], extra));
-    if (last + kBytes <= size) {
-      for (unsigned lane = 0; lane < wave.lanes(); ++lane)
-        use(lane, lds + lds_address(addresses.lane[lane], extra));
-      wave.lanes_left = 0;
-      return;
-    }
+    Row places;
+    each_lane(wave.lanes(), [&](size_t lane) { places.lane[lane] = addresses.lane[lane] + extra; });
+    if (use_all<kBytes>(wave, lds, size, places, use)) return;
   }
   for_each_active(wave, [&](unsigned lane) {
     const uint64_t at = lds_address(addresses.lane[lane], extra);
@@ -84,28 +103,27 @@ void use_lds(Wave& wave, const Row& addresses, uint32_t extra, Use use) {
 // look at each lane.
 bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out);
 
-// Whether the operands of all lanes are one after the other, as those of most kernels.
-template <size_t kBytes>
-bool follow_each_other(const std::array<uint64_t, kLanes>& addresses, unsigned lanes) {
+// Whether the operands of all lanes begin in one page, as in most kernels, and their places in it.
+inline bool begin_in_a_page(const std::array<uint64_t, kLanes>& addresses, unsigned lanes,
+                            Row& places) {
   uint64_t differences = 0;
-  each_lane(lanes,
-            [&](size_t lane) { differences |= addresses[lane] ^ (addresses[0] + kBytes * lane); });
-  return !differences;
+  each_lane(lanes, [&](size_t lane) { differences |= addresses[lane] ^ addresses[0]; });
+  if (differences >= MemoryView::kPageSize) return false;
+  each_lane(lanes, [&](size_t lane) {
+    places.lane[lane] = static_cast<uint32_t>(addresses[lane]) % MemoryView::kPageSize;
+  });
+  return true;
 }
 
 template <size_t kBytes, bool kWrites, typename Use>
 void use_memory(Wave& wave, const std::array<uint64_t, kLanes>& addresses, Use use) {
   constexpr uint64_t kPage = MemoryView::kPageSize;
-  if (wave.exec() == wave.lane_mask() && !wave.repeated_lanes() &&
-      follow_each_other<kBytes>(addresses, wave.lanes())) {
-    const uint64_t offset = addresses[0] % kPage;
-    if (offset + kBytes * wave.lanes() <= kPage) {
-      std::byte* const host = wave.memory->page(addresses[0], kWrites);
-      wave.lanes_left = host ? 0 : wave.exec();
-      if (!host) return wave.fault();
-      for (unsigned lane = 0; lane < wave.lanes(); ++lane) use(lane, host + kBytes * lane);
-      return;
-    }
+  Row places;
+  if (uses_all_lanes(wave) && begin_in_a_page(addresses, wave.lanes(), places)) {
+    std::byte* const host = wave.memory->page(addresses[0], kWrites);
+    wave.lanes_left = wave.exec();
+    if (!host) return wave.fault();
+    if (use_all<kBytes>(wave, host - addresses[0] % kPage, kPage, places, use)) return;
   }
   uint64_t known = ~uint64_t{0};
   std::byte* page = nullptr;

@@ -161,6 +161,7 @@ void bind(Instruction& instruction) {
                           : Bound{.handler = unknown};
   instruction.handler = bound.handler;
   instruction.op = bound.op;
+  if (bound.handler == execute_vector && is_plain(instruction)) instruction.handler = execute_plain;
   if (bound.handler != unknown && is_gds(instruction)) instruction.handler = gds;
 }
 

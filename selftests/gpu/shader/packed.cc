@@ -108,13 +108,17 @@ const uint32_t* words(Wave& wave, const Instruction& in, unsigned i, bool second
   return buffer.lane;
 }
 
-// One of the two results.
+// One of the two results. It may be a source.
 template <unsigned kSources, typename F>
 void run_packed32(Wave& wave, const Instruction& in, unsigned select, unsigned negate, Row& out) {
   Row buffers[kSources];
   const uint32_t* source[3] = {};
-  for (unsigned i = 0; i < kSources; ++i)
-    source[i] = words(wave, in, i, select >> i & 1, negate >> i & 1, buffers[i]);
+  for (unsigned i = 0; i < kSources; ++i) {
+    const bool second = select >> i & 1, negated = negate >> i & 1;
+    source[i] = in.src[i] >= operand::kVgpr && !negated
+                    ? wave.row(in.src[i] + unsigned{second}).lane
+                    : words(wave, in, i, second, negated, buffers[i]);
+  }
   each_lane(wave.lanes(), [&](size_t lane) {
     float value[3] = {};
     for (unsigned i = 0; i < kSources; ++i) value[i] = std::bit_cast<float>(source[i][lane]);
@@ -122,10 +126,23 @@ void run_packed32(Wave& wave, const Instruction& in, unsigned select, unsigned n
   });
 }
 
-// Both results are there before either is written.
+// Whether the second result does not depend on the register of the first one.
+template <unsigned kSources>
+bool can_replace_low(const Instruction& in) {
+  for (unsigned i = 0; i < kSources; ++i)
+    if (in.src[i] + (in.op_sel_hi >> i & 1) == in.dst) return false;
+  return true;
+}
+
+// Both results are there before either is written, where that matters.
 template <unsigned kSources, typename F>
 void packed32(Wave& wave, const Instruction& in) {
   if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormIn32 | mode::kDenormOut32)) return;
+  if (wave.exec() == wave.lane_mask() && can_replace_low<kSources>(in)) {
+    run_packed32<kSources, F>(wave, in, in.op_sel, in.neg, wave.row(in.dst));
+    run_packed32<kSources, F>(wave, in, in.op_sel_hi, in.neg_hi, wave.row(in.dst + 1u));
+    return;
+  }
   Row low, high;
   run_packed32<kSources, F>(wave, in, in.op_sel, in.neg, low);
   run_packed32<kSources, F>(wave, in, in.op_sel_hi, in.neg_hi, high);

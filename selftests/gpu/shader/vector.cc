@@ -295,6 +295,33 @@ void execute_vector(Wave& wave, const Instruction& in) {
   blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : exec, out.narrow, row);
 }
 
+bool is_plain(const Instruction& in) {
+  const auto has_32_bits = [](Kind kind) { return !is_wide(kind) && !is_16bit(kind); };
+  const bool modified = in.abs | in.neg | in.op_sel | in.omod || in.clamp;
+  return (in.extra == Extra::kNone || in.extra == Extra::kLiteral) && !modified &&
+         has_32_bits(in.op->dst) && std::ranges::all_of(in.op->src, has_32_bits);
+}
+
+void execute_plain(Wave& wave, const Instruction& in) {
+  constexpr uint32_t kDenormals = mode::kDenormIn32 | mode::kDenormOut32;
+  if (wave.exec() != wave.lane_mask() ||
+      (wave.mode & (mode::kRoundMask | kDenormals)) != kDenormals)
+    return execute_vector(wave, in);
+  const VectorOp& op = *in.op;
+  Row& row = wave.row(in.dst);
+  Row constants[3];
+  const uint32_t* sources[3] = {};
+  for (unsigned i = 0; i < 3 && op.src[i] != Kind::kNone; ++i) {
+    const bool old = op.reads_dst && (i == 2 || op.src[i + 1] == Kind::kNone);
+    const unsigned code = old ? in.dst : in.src[i];
+    sources[i] = code >= operand::kVgpr ? wave.row(code).lane : constants[i].lane;
+    if (code >= operand::kVgpr) continue;
+    const uint32_t value = wave.scalar(code, in);
+    each_lane(wave.lanes(), [&](size_t lane) { constants[i].lane[lane] = value; });
+  }
+  op.run(row.lane, sources[0], sources[1], sources[2], wave.lanes());
+}
+
 // Both halves read their sources before either writes.
 void execute_dual(Wave& wave, const Instruction& in) {
   const Instruction* const halves[] = {&in, in.second};

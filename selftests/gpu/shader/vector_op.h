@@ -76,6 +76,9 @@ std::span<const SpecialOp> gfx11_matrix_ops();
 std::string gfx9_name(std::string_view name);
 
 void execute_vector(Wave& wave, const Instruction& in);
+// The same, faster, of 32-bit operands without modifiers.
+bool is_plain(const Instruction& in);
+void execute_plain(Wave& wave, const Instruction& in);
 void execute_compare(Wave& wave, const Instruction& in);
 // VOPD.
 void execute_dual(Wave& wave, const Instruction& in);

@@ -353,11 +353,12 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   using gpu::shader::Isa;
-  for (const char* kernel : {"integers", "floats", "matrices", "shared", "memory"})
+  for (const char* kernel :
+       {"integers", "floats", "matrices", "shared", "wide", "memory", "buffer"})
     benchmark::RegisterBenchmark(kernel, gpu::test::run_kernel, kernel, Isa::kGfx90a)
         ->Unit(benchmark::kMillisecond);
   // Waves of 32 lanes.
-  for (const char* kernel : {"integers", "floats", "shared", "memory"}) {
+  for (const char* kernel : {"integers", "floats", "shared", "wide", "memory"}) {
     const std::string name = std::string(kernel) + "_wave32";
     benchmark::RegisterBenchmark(name, gpu::test::run_kernel, kernel, Isa::kGfx1100)
         ->Unit(benchmark::kMillisecond);

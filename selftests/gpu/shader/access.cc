@@ -86,6 +86,15 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
           .bytes = left};
 }
 
+// Of a buffer of bytes, without an index.
+bool buffer_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out) {
+  const Resource resource(wave, in.resource);
+  if (resource.swizzle || resource.add_tid || in.idxen) return false;
+  const uint64_t offset = uint64_t{wave.scalar(in.saddr, in)} + uint64_t(in.immediate);
+  const uint64_t end = bytes_behind(resource.records, offset + kLargestOperand - 1);
+  return offset_addresses(wave, in, resource.base + offset, end, out);
+}
+
 // copy(address, done, count) for each run of bytes that swizzling keeps together, until one fails.
 template <typename Copy>
 bool each_element(const Wave& wave, const Place& place, size_t size, Copy copy) {
@@ -107,8 +116,23 @@ size_t bytes_inside(const Place& place, size_t size) {
 
 }  // namespace
 
+bool offset_addresses(Wave& wave, const Instruction& in, uint64_t base, uint64_t end,
+                      std::array<uint64_t, kLanes>& out) {
+  const Row& offsets = wave.row(in.address);
+  const uint32_t used = in.offen ? ~0u : 0;
+  uint64_t outside = 0;
+  each_lane(wave.lanes(), [&](size_t lane) {
+    const uint64_t offset = offsets.lane[lane] & used;
+    outside |= uint64_t{offset >= end} << lane;
+    out[lane] = base + offset;
+  });
+  return !(outside & wave.exec());
+}
+
 bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out) {
-  if (in.format == Format::kMubuf && is_gfx11(in.isa)) return gfx11_buffer_addresses(wave, in, out);
+  if (in.format == Format::kMubuf)
+    return is_gfx11(in.isa) ? gfx11_buffer_addresses(wave, in, out)
+                            : buffer_addresses(wave, in, out);
   if (in.format != Format::kGlobal && in.format != Format::kFlat) return false;
   const Row* const rows = &wave.row(in.address);
   const auto offset = static_cast<uint64_t>(int64_t{in.immediate});

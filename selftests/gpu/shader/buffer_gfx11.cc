@@ -29,8 +29,6 @@ struct Buffer : Resource {
   }
 };
 
-uint64_t bytes_behind(uint64_t size, uint64_t offset) { return offset < size ? size - offset : 0; }
-
 // The bytes of the buffer from the offset of a lane on.
 uint64_t bytes_left(const Buffer& buffer, uint64_t index, uint64_t offset) {
   constexpr uint64_t kAll = ~uint64_t{0};
@@ -71,19 +69,11 @@ Place gfx11_buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t ex
 }
 
 bool gfx11_buffer_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out) {
-  constexpr uint64_t kLargest = 16;
   const Buffer buffer(wave, in.resource);
   if (!buffer.is_modelled(in) || buffer.check != Check::kBytes || in.idxen) return false;
   const uint64_t base = buffer.base + wave.scalar(in.saddr, in) + uint64_t(in.immediate);
-  const uint64_t size = bytes_behind(buffer.records, uint64_t(in.immediate) + kLargest - 1);
-  const Row& offsets = wave.row(in.address);
-  uint64_t outside = 0;
-  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    const uint64_t offset = in.offen ? offsets.lane[lane] : 0;
-    outside |= uint64_t{offset >= size} << lane;
-    out[lane] = base + offset;
-  }
-  return !(outside & wave.exec());
+  const uint64_t end = bytes_behind(buffer.records, uint64_t(in.immediate) + kLargestOperand - 1);
+  return offset_addresses(wave, in, base, end, out);
 }
 
 }  // namespace gpu::shader

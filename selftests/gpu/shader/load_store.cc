@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "engines/context.h"
-#include "shader/access.h"
+#include "shader/lane_words.h"
 
 namespace gpu::shader {
 namespace {
@@ -26,111 +26,6 @@ void load(Wave& wave, const Instruction& in) {
          : kHalf == Half16::kLow ? (to & 0xffff0000) | (wide & 0xffff)
                                  : (to & 0xffff) | wide << 16;
   });
-}
-
-// The words of blocks of so many lanes often are in a row, or the same one.
-constexpr size_t kBlock = 16;
-using Words [[gnu::vector_size(4 * kBlock)]] = uint32_t;
-
-struct Layout {
-  bool in_rows, same;
-
-  Layout(unsigned lanes, const Row& places) {
-    constexpr Words kRow = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
-    Words from_row = {}, from_same = {};
-    for (size_t block = 0; block < lanes; block += kBlock) {
-      Words at;
-      std::memcpy(&at, &places.lane[block], sizeof(at));
-      at -= places.lane[block];
-      from_row |= at ^ kRow;
-      from_same |= at;
-    }
-    in_rows = !has_any(from_row);
-    same = !in_rows && !has_any(from_same);
-  }
-  static bool has_any(const Words& words) {
-    uint32_t any = 0;
-    for (size_t i = 0; i < kBlock; ++i) any |= words[i];
-    return any;
-  }
-  bool is_within(size_t size, unsigned lanes, const Row& places) const {
-    if (!in_rows && !same) return last_of(places, lanes) + size_t{4} <= size;
-    bool within = true;
-    for (size_t block = 0; block < lanes; block += kBlock)
-      within &= places.lane[block] + (in_rows ? sizeof(Words) : 4) <= size;
-    return within;
-  }
-};
-
-struct WordToRow {
-  uint32_t* to;
-
-  void operator()(unsigned lane, const std::byte* from) const { std::memcpy(&to[lane], from, 4); }
-  bool all(unsigned lanes, const std::byte* from, size_t size, const Row& places) const {
-    const Layout layout(lanes, places);
-    if (!layout.is_within(size, lanes, places)) return false;
-    if (!layout.in_rows && !layout.same) {
-      for (unsigned lane = 0; lane < lanes; ++lane) (*this)(lane, from + places.lane[lane]);
-      return true;
-    }
-    for (size_t block = 0; block < lanes; block += kBlock) {
-      const std::byte* const first = from + places.lane[block];
-      Words words = {};
-      if (layout.in_rows) {
-        std::memcpy(&words, first, sizeof(words));
-      } else {
-        uint32_t word;
-        std::memcpy(&word, first, sizeof(word));
-        words += word;
-      }
-      std::memcpy(&to[block], &words, sizeof(words));
-    }
-    return true;
-  }
-};
-
-struct WordFromRow {
-  const uint32_t* from;
-
-  void operator()(unsigned lane, std::byte* to) const { std::memcpy(to, &from[lane], 4); }
-  bool all(unsigned lanes, std::byte* to, size_t size, const Row& places) const {
-    const Layout layout(lanes, places);
-    if (!layout.is_within(size, lanes, places)) return false;
-    if (layout.in_rows) {
-      for (size_t block = 0; block < lanes; block += kBlock)
-        std::memcpy(to + places.lane[block], &from[block], sizeof(Words));
-    } else {
-      for (unsigned lane = 0; lane < lanes; ++lane) (*this)(lane, to + places.lane[lane]);
-    }
-    return true;
-  }
-};
-
-// The dwords of a lane's operand are in as many rows.
-template <unsigned kDwords>
-auto to_rows(Row* rows) {
-  if constexpr (kDwords == 1) {
-    return WordToRow{rows->lane};
-  } else {
-    return [rows](unsigned lane, const std::byte* from) {
-      uint32_t values[kDwords];
-      std::memcpy(values, from, sizeof(values));
-      for (unsigned i = 0; i < kDwords; ++i) rows[i].lane[lane] = values[i];
-    };
-  }
-}
-
-template <unsigned kDwords>
-auto from_rows(const Row* rows) {
-  if constexpr (kDwords == 1) {
-    return WordFromRow{rows->lane};
-  } else {
-    return [rows](unsigned lane, std::byte* to) {
-      uint32_t values[kDwords];
-      for (unsigned i = 0; i < kDwords; ++i) values[i] = rows[i].lane[lane];
-      std::memcpy(to, values, sizeof(values));
-    };
-  }
 }
 
 // A load into LDS: to the address in M0, 4 bytes a lane.

@@ -49,6 +49,32 @@ kernel void shared(global uint* data, uint rounds) {
   data[i] = a;
 }
 
+// 16 bytes of each work-item.
+kernel void wide(global uint4* data, uint rounds) {
+  local volatile uint4 row[64];
+  const uint lid = LOCAL_ID, i = GROUP_ID * 64 + lid;
+  uint4 a = data[i];
+  for (uint round = 0; round < rounds; ++round) {
+    REPEAT16(row[lid] = a; a += row[(lid + 1) & 63];)
+  }
+  data[i] = a;
+}
+
+#ifndef __GFX11__
+kernel void buffer(global uint* data, uint rounds) {
+  const uint4 all = {(uint)(ulong)data, (ulong)data >> 32, 1 << 20, 0x27000};
+  const uint at = (GROUP_ID * 64 + LOCAL_ID) * 4;
+  uint value;
+  for (uint round = 0; round < rounds; ++round) {
+    REPEAT16(__asm__ volatile("buffer_load_dword %0, %1, %2, 0 offen\n s_waitcnt vmcnt(0)\n"
+                              "v_add_u32 %0, %0, %3\n buffer_store_dword %0, %1, %2, 0 offen"
+                              : "=&v"(value)
+                              : "v"(at), "s"(all), "s"(round)
+                              : "memory");)
+  }
+}
+#endif
+
 kernel void memory(global volatile uint* data, uint rounds) {
   const uint i = GROUP_ID * 64 + LOCAL_ID;
   for (uint round = 0; round < rounds; ++round) {

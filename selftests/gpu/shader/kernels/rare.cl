@@ -236,3 +236,34 @@ kernel void typed(global const uint* a, global const uint* unused, global uint* 
                    : "v"(4 * i), "s"(from), "v"(32 * i), "s"(to)
                    : "memory");
 }
+
+// The operands of the first work-items are in the buffers, those of the others are not, or do not
+// count.
+kernel void inside_buffers(global const uint* a, global uint* out, uint inside) {
+  const uint i = ID;
+  const uint4 large = {(uint)(ulong)a, (ulong)a >> 32, 1024, 0x27000};
+  const uint4 small = {(uint)(ulong)a, (ulong)a >> 32, 4 * (inside + 5), 0x27000};
+  const uint4 to = {(uint)(ulong)out, (ulong)out >> 32, 1024, 0x27000};
+  uint value = 0;
+  if (i < inside) {
+    __asm__ volatile(
+        "s_mov_b32 s90, 16\n"
+        "buffer_load_dword %0, %1, %2, s90 offen offset:4\n"
+        "s_waitcnt vmcnt(0)"
+        : "=&v"(value)
+        : "v"(4 * i), "s"(large)
+        : "s90", "memory");
+    __asm__ volatile("buffer_store_dword %0, %1, %2, 0 offen offset:512"
+                     :
+                     : "v"(i + 1), "v"(4 * i), "s"(to)
+                     : "memory");
+  }
+  out[i] = value;
+  __asm__ volatile(
+      "buffer_load_dword %0, %1, %2, 0 offen offset:20\n"
+      "s_waitcnt vmcnt(0)"
+      : "=&v"(value)
+      : "v"(4 * i), "s"(small)
+      : "memory");
+  out[64 + i] = value;
+}

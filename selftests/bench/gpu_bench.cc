@@ -30,6 +30,8 @@ namespace {
 using amdgpu_criu::bench::Rates;
 
 constexpr uint64_t kCode = 0x200000, kKernarg = 0x5000, kData = 0x400000, kHashes = 0x800000;
+constexpr uint64_t kScratch = 0xa00000;
+constexpr uint32_t kScratchWaves = 64, kScratchBytes = 0x10000;
 constexpr uint32_t kRounds = 200, kGroups = 16;
 // Of the routines, see kernels/bench.cl.
 constexpr size_t kFloats = 1 << 16, kDepth = kRounds, kSide = 64, kGroupKeys = 256;
@@ -62,10 +64,20 @@ class Bench {
     out.rsrc1 = words[12];
     out.rsrc2 = words[13];
     out.rsrc3 = words[11];
-    // Behind the resource for private memory, which is not used.
-    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kWave32 = 1 << 10;
+    // The arguments are behind the resource for private memory, if there is one.
+    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kFlatScratch = 1 << 5, kWave32 = 1 << 10;
     out.lanes = words[14] & kWave32 ? 32 : 64;
-    out.user_data[words[14] & kPrivateSegmentBuffer ? 4 : 0] = low32(kKernarg);
+    size_t next = 0;
+    if (words[14] & kPrivateSegmentBuffer) {
+      out.user_data = {low32(kScratch), 1u << 31, kScratchWaves * kScratchBytes,
+                       1u << 23 | 3u << 21 | 4u << 15};
+      next = 4;
+    }
+    out.user_data[next] = low32(kKernarg);
+    if (words[14] & kFlatScratch) out.user_data[next + 2] = low32(kScratch);
+    out.scratch_base = kScratch;
+    out.scratch_waves = kScratchWaves;
+    out.scratch_wave_bytes = kScratchBytes;
     out.grid = {groups * group_size, 1, 1};
     out.group_size = {group_size, 1, 1};
     out.lds_bytes = words[0];
@@ -354,11 +366,11 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   using gpu::shader::Isa;
   for (const char* kernel :
-       {"integers", "floats", "matrices", "shared", "wide", "memory", "buffer"})
+       {"integers", "floats", "matrices", "shared", "wide", "memory", "buffer", "scratch"})
     benchmark::RegisterBenchmark(kernel, gpu::test::run_kernel, kernel, Isa::kGfx90a)
         ->Unit(benchmark::kMillisecond);
   // Waves of 32 lanes.
-  for (const char* kernel : {"integers", "floats", "shared", "wide", "memory"}) {
+  for (const char* kernel : {"integers", "floats", "shared", "wide", "memory", "scratch"}) {
     const std::string name = std::string(kernel) + "_wave32";
     benchmark::RegisterBenchmark(name, gpu::test::run_kernel, kernel, Isa::kGfx1100)
         ->Unit(benchmark::kMillisecond);

@@ -153,6 +153,34 @@ bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kL
   return nearest >= Apertures::kSize;
 }
 
+bool private_addresses(Wave& wave, const Instruction& in, size_t bytes,
+                       std::array<uint64_t, kLanes>& out) {
+  uint64_t base = wave.flat_scratch(), end = ~uint64_t{0}, wrap = ~uint32_t{0};
+  auto offset = static_cast<uint64_t>(int64_t{in.immediate});
+  if (in.format == Format::kScratch) {
+    offset += in.uses_saddr ? wave.s(in.saddr) : 0;
+  } else {
+    if (in.format != Format::kMubuf || is_gfx11(in.isa) || in.idxen) return false;
+    const Resource resource(wave, in.resource);
+    if (!resource.swizzle || !resource.add_tid || resource.index_stride != kLanes) return false;
+    const uint32_t soffset = wave.scalar(in.saddr, in);
+    base = resource.base + soffset;
+    wrap = ~uint64_t{0};
+    end = bytes_behind(resource.records, soffset + kElement - 1);
+  }
+  const Row& offsets = wave.row(in.address);
+  const uint32_t used = in.offen ? ~0u : 0;
+  const unsigned lanes = wave.lanes();
+  uint64_t elsewhere = 0;
+  each_lane(lanes, [&](size_t lane) {
+    const uint64_t from = (offset + (offsets.lane[lane] & used)) & wrap;
+    const bool is_apart = (from >= end) | (from % kElement + bytes > kElement);
+    elsewhere |= uint64_t{is_apart} << lane;
+    out[lane] = base + (from / kElement * lanes + lane) * kElement + from % kElement;
+  });
+  return !(elsewhere & wave.exec());
+}
+
 Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
   switch (in.format) {
     case Format::kGlobal:

@@ -103,6 +103,11 @@ void use_lds(Wave& wave, const Row& addresses, uint32_t extra, Use use) {
 // look at each lane.
 bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out);
 
+// The same for operands of private memory of one doubleword or less, which swizzling keeps
+// together.
+bool private_addresses(Wave& wave, const Instruction& in, size_t bytes,
+                       std::array<uint64_t, kLanes>& out);
+
 // Whether the operands of all lanes begin in one page, as in most kernels, and their places in it.
 inline bool begin_in_a_page(const std::array<uint64_t, kLanes>& addresses, unsigned lanes,
                             Row& places) {
@@ -147,7 +152,8 @@ void use_operands(Wave& wave, const Instruction& in, Use use) {
     return use_lds<kBytes, kWrites>(wave, wave.row(in.address), static_cast<uint32_t>(in.immediate),
                                     use);
   std::array<uint64_t, kLanes> addresses;
-  if (memory_addresses(wave, in, addresses))
+  if (memory_addresses(wave, in, addresses) ||
+      (kBytes <= 4 && private_addresses(wave, in, kBytes, addresses)))
     return use_memory<kBytes, kWrites>(wave, addresses, use);
   for_each_active(wave, [&](unsigned lane) {
     use_place<kBytes, kWrites>(wave, locate(wave, in, lane), lane, use);

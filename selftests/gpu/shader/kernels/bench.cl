@@ -60,6 +60,17 @@ kernel void wide(global uint4* data, uint rounds) {
   data[i] = a;
 }
 
+kernel void scratch(global uint* data, uint rounds) {
+  volatile uint words[64];
+  const uint i = GROUP_ID * 64 + LOCAL_ID;
+  for (uint k = 0; k < 64; ++k) words[k] = k;
+  uint a = data[i];
+  for (uint round = 0; round < rounds; ++round) {
+    REPEAT16(words[a & 63] = a; a += words[a >> 6 & 63];)
+  }
+  data[i] = a;
+}
+
 #ifndef __GFX11__
 kernel void buffer(global uint* data, uint rounds) {
   const uint4 all = {(uint)(ulong)data, (ulong)data >> 32, 1 << 20, 0x27000};

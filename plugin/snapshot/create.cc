@@ -109,8 +109,9 @@ class Creation {
   Status write_down();
   Status call_hook(const std::string& hook, const char* result) const;
   Probe probe() const;
+  // It may be stopped once it was examined.
   void continue_server() const {
-    for (const pid_t pid : manifest_.server.pids) kill(pid, SIGCONT);
+    if (!manifest_.server.pids.empty()) continue_tree(pid_);
   }
   void end_server() {
     kill_tree(pid_);

@@ -100,6 +100,12 @@ Result<Server> examine_server(pid_t pid) {
   return server;
 }
 
+void continue_tree(pid_t pid) {
+  const auto pids = tool::tree_of(pid);
+  if (!pids.ok()) return;
+  for (const pid_t one : *pids) kill(one, SIGCONT);
+}
+
 void kill_tree(pid_t pid) {
   const auto pids = tool::tree_of(pid);
   if (!pids.ok()) return;

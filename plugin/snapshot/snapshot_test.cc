@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/pipe.h"
 #include "snapshot/criu_command.h"
 #include "snapshot/network.h"
 #include "snapshot/refusals.h"
+#include "snapshot/server.h"
 #include "snapshot/verdict.h"
 #include "tests/temp_dir.h"
+#include "tool/traced.h"
 
 namespace amdgpu_criu::snapshot {
 namespace {
@@ -209,6 +215,39 @@ TEST(Program, EndsWithItsStatusOrSignal) {
   EXPECT_EQ(*Child::start(Program::shell("exit $N", {{"N", "5"}}))->wait(), 5);
   const Status status = run(Program::shell("exit 3"));
   EXPECT_EQ(status.error().message(), "/bin/sh -c 'exit 3' ended with status 3");
+}
+
+char state_of(pid_t pid) {
+  std::ifstream file(formatted("/proc/{}/stat", pid));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t end = text.rfind(')');
+  return end == text.npos ? '?' : text.at(end + 2);
+}
+
+// CRIU stops the whole tree that it finds.
+TEST(Server, ContinuesWithWorkersThatWereForkedAfterItWasExamined) {
+  const Pipe started = std::move(*Pipe::create());
+  const pid_t server = fork();
+  if (server == 0) {
+    signal(SIGTERM, [](int) {});
+    if (write(started.write.get(), "", 1) != 1) _exit(1);
+    pause();
+    if (fork() == 0 && write(started.write.get(), "", 1) != 1) _exit(1);
+    while (true) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(started.read.get(), &byte, 1), 1);
+  ASSERT_EQ(examine_server(server)->pids.size(), 1u);
+  while (tool::tree_of(server)->size() < 2) kill(server, SIGTERM), usleep(10'000);
+  ASSERT_EQ(read(started.read.get(), &byte, 1), 1);
+  const std::vector<pid_t> pids = *tool::tree_of(server);
+  for (const pid_t pid : pids) kill(pid, SIGSTOP);
+  for (const pid_t pid : pids)
+    while (state_of(pid) != 'T') usleep(1'000);
+  continue_tree(server);
+  for (const pid_t pid : pids) EXPECT_NE(state_of(pid), 'T') << pid;
+  kill_tree(server);
+  waitpid(server, nullptr, 0);
 }
 
 // The status of the action script, as criu would run it.

@@ -88,6 +88,7 @@ class FakeNode:
         self.output = work / "output"
         self.driver = [sys.executable, "-B", "-c", DRIVER.format(here=str(HERE), work=str(self.run))]
         self.run.mkdir()
+        (work / "checkpoints").mkdir(exist_ok=True)
         for file, text in (("criu", CRIU), ("program", PROGRAM), ("verify", VERIFY)):
             (work / file).write_text(text.replace("FAKE", str(work)))
             (work / file).chmod(0o755)

@@ -92,6 +92,12 @@ class Store(unittest.TestCase):
             self.store.begin(given_up)
         self.assertEqual((self.store.new / "image").read_text(), "x")
 
+    def test_without_the_shared_directory_there_is_none(self) -> None:
+        settings = helper.Settings(directory=self.settings.directory / "missing")
+        with self.assertRaisesRegex(helper.NotRestored, "no directory .*missing: mount its file system"):
+            helper.Store(settings, helper.Job(1, 2, 3)).create()
+        self.assertFalse(settings.directory.exists())
+
     def test_is_for_root_alone(self) -> None:
         self.assertEqual(self.store.path.stat().st_mode & 0o777, 0o700)
 
@@ -270,6 +276,13 @@ class Helper(unittest.TestCase):
         # Programs that are started later have numbers near those that were started before.
         self.assertLess(int(Path("/proc/sys/kernel/ns_last_pid").read_text()) - process.pid, 1000)
         self.end(process)
+
+    def test_a_node_without_the_shared_directory_holds_the_job(self) -> None:
+        (self.node.work / "checkpoints").rmdir()
+        process = self.node.start()
+        _, messages = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, helper.NOT_RESTORED)
+        self.assertIn("mount its file system on this node", messages)
 
     def test_there_is_nothing_to_dump_without_a_program(self) -> None:
         self.assertIn("no program of this job runs", self.node.dump().stderr)

@@ -15,6 +15,7 @@ need_cluster() {
     "$PAYLOAD/e2e/slurm-node" >"$DIR/slurm-node.log" 2>&1 || fail "the cluster does not start here"
     on_node1 90 "$PAYLOAD/e2e/slurm-node" || fail "the cluster does not start on node 1"
   fi
+  mkdir -p "$CHECKPOINTS"
   wait_until 90 nodes_are_up || fail "nodes are not up: $(sinfo 2>&1; tail -n 20 /shared/*.log)"
   CLEANERS+=(cancel_jobs)
   occupy node2
@@ -25,7 +26,7 @@ nodes_are_up() { [ "$(sinfo -h -N -p batch -o %t 2>/dev/null | sort -u)" = idle 
 cancel_jobs() {
   scancel -u alice
   wait_until 60 no_jobs
-  rm -rf "$CHECKPOINTS"
+  rm -rf "${CHECKPOINTS:?}"/*
 }
 no_jobs() { [ -z "$(squeue -h)" ]; }
 

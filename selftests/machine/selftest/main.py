@@ -74,10 +74,17 @@ def list_steps(made: plan.Plan) -> None:
 
 
 def report_directory(wanted: Path | None) -> Path:
+    """A user who can write there could let root write to other files, by links."""
     directory = wanted or Path(time.strftime("amdgpu-criu-report-%Y%m%d-%H%M%S"))
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise Refused(MISUSED, f"{directory} is there already: choose a new or an empty directory")
-    (directory / "logs").mkdir(parents=True)
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        if directory.is_symlink() or not directory.is_dir() or any(directory.iterdir()):
+            raise Refused(MISUSED, f"{directory} is there already: choose a new or an empty directory") from None
+        status = directory.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise Refused(MISUSED, f"other users can write to {directory}: choose a new directory") from None
+    (directory / "logs").mkdir()
     return directory.absolute()
 
 

@@ -105,6 +105,22 @@ class MainTest(unittest.TestCase):
         (self.work / "report" / "file").touch()
         self.assertEqual(self.main()[0], 2)
 
+    def test_a_report_is_not_written_where_others_can_write(self) -> None:
+        directory = self.work / "report"
+        directory.mkdir(0o700)
+        owner = os.geteuid()
+        self.assertEqual(main.report_directory(directory), directory)
+        for uid, mode in ((owner + 1, 0o700), (owner, 0o722)):
+            (directory / "logs").rmdir()
+            directory.chmod(mode)
+            with mock.patch.object(os, "geteuid", lambda uid=uid: uid), self.assertRaises(main.Refused):
+                main.report_directory(directory)
+            (directory / "logs").mkdir()
+        link = self.work / "link"
+        link.symlink_to(self.work / "missing")
+        with self.assertRaises(main.Refused):
+            main.report_directory(link)
+
     def test_what_disturbs_is_named(self) -> None:
         self.plan = plan.Plan((plan.Step(plan.KSELFTEST, "unbind", 60, {}, "takes the GPU"),), ())
         _, said = self.main("--disruptive")

@@ -187,12 +187,14 @@ def finish(result: report.Report, executor: execute.Executor, directory: Path, b
 
 
 def interrupt(*_: object) -> None:
-    """CI systems end jobs by SIGTERM."""
+    """CI systems end jobs by SIGTERM, and a connection that is lost by SIGHUP."""
     raise KeyboardInterrupt
 
 
 def test(chosen: argparse.Namespace, found: machine.Machine, made: plan.Plan) -> int:
     notes = may_begin(chosen, found, made)
+    if not chosen.scratch.is_dir():
+        raise Refused(MISUSED, f"there is no directory {chosen.scratch}: create it, or choose another --scratch")
     directory = report_directory(chosen.report)
     scratch = Path(tempfile.mkdtemp(prefix="amdgpu-criu-selftest-", dir=chosen.scratch))
     announce(found, made, chosen, scratch)
@@ -209,7 +211,9 @@ def test(chosen: argparse.Namespace, found: machine.Machine, made: plan.Plan) ->
     result = report.Report(VERSION, chosen.stage, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), found,
                            not_run=list(made.not_run), notes=notes)
     start = time.monotonic()
-    signal.signal(signal.SIGTERM, interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         run_all(made, chosen.hours, executor, result, directory)
     except KeyboardInterrupt:

@@ -10,7 +10,7 @@ from unittest import mock
 
 from runner.ktap import FAIL, PASS, TestResult
 
-from . import execute, machine, main, plan
+from . import execute, machine, main, options, plan
 
 GPU = machine.Gpu("0000:03:00.0", "MI210", "gfx90a", 64 << 30, 104)
 MACHINE = machine.Machine((GPU,), machine.SERIES, "7.3.4 #1", "Debian", False, {}, {}, criu="4.2.1")
@@ -24,13 +24,14 @@ class MainTest(unittest.TestCase):
         self.work = Path(work.name)
         self.plan = plan.Plan(STEPS, (plan.NotRun("scenario waves_parked", "a reason"),))
         self.machine, self.users, self.outcome, self.uid = MACHINE, [], PASS, 0
+        self.signal = signal.SIGTERM
         self.ran: list[str] = []
         self.gpus = [GPU]
 
     def run_step(self, executor: execute.Executor, step: plan.Step, number: int) -> execute.StepResult:
         self.ran.append(step.test)
         if self.outcome == "interrupt":
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), self.signal)
         return execute.StepResult(step, 1, [TestResult(step.test, self.outcome)], "logs/a.log")
 
     def main(self, *words: str) -> tuple[int, str]:
@@ -66,9 +67,21 @@ class MainTest(unittest.TestCase):
 
     def test_an_interrupt_leaves_a_report(self) -> None:
         self.outcome = "interrupt"
-        status, _ = self.main()
-        self.assertEqual(status, 130)
-        self.assertIn("interrupted during scenario one_gpu", (self.work / "report" / "report.txt").read_text())
+        for self.signal in (signal.SIGTERM, signal.SIGHUP):
+            report = self.work / self.signal.name
+            status, _ = self.main("--report", str(report))
+            self.assertEqual(status, 130)
+            self.assertIn("interrupted during scenario one_gpu", (report / "report.txt").read_text())
+
+    def test_without_a_scratch_directory_nothing_begins(self) -> None:
+        status, said = self.main("--scratch", "/missing/scratch")
+        self.assertEqual((status, self.ran), (2, []))
+        self.assertIn("no directory /missing/scratch", said)
+        self.assertFalse((self.work / "report").exists())
+
+    def test_a_program_in_the_current_directory_is_found_from_another(self) -> None:
+        self.assertEqual(options.parse(["--criu", "./criu"], "1").criu, os.path.abspath("criu"))
+        self.assertEqual(options.parse(["--criu", "criu"], "1").criu, "criu")
 
     def test_gpus_in_use_are_left_alone_without_yes(self) -> None:
         self.users = ["17 Xorg"]

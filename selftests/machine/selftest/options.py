@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +23,11 @@ def _positive(text: str) -> float:
     return value
 
 
+def _program(text: str) -> str:
+    """Tests run in another directory."""
+    return os.path.abspath(text) if "/" in text else text
+
+
 def parse(words: Sequence[str], version: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="amdgpu-criu-selftest", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -38,7 +44,7 @@ def parse(words: Sequence[str], version: str) -> argparse.Namespace:
     parser.add_argument("--yes", action="store_true", help="although other processes use the GPUs")
     parser.add_argument("--list", action="store_true", help="list the tests, run none")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, run nothing")
-    parser.add_argument("--criu", default="criu", metavar="PROGRAM", help="the CRIU to test (default: criu)")
+    parser.add_argument("--criu", type=_program, default="criu", metavar="PROGRAM", help="the CRIU to test (default: criu)")
     parser.add_argument("--scratch", type=Path, default=Path("/var/tmp"), metavar="DIRECTORY",
                         help="where images are written for a moment (default: /var/tmp)")
     parser.add_argument("--patience", type=int, choices=range(1, 101), default=1, metavar="FACTOR",

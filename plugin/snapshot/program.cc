@@ -31,8 +31,16 @@ std::string quoted_for_shell(const std::string& word) {
   return result + "'";
 }
 
+// As nohup(1) lets it be, for this command and for all that it runs.
+bool is_ignored(int number) {
+  struct sigaction action{};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 [[noreturn]] void execute(const Program& program, const std::function<Status()>& prepare) {
-  for (const int number : kSignals) signal(number, SIG_DFL);
+  signal(SIGPIPE, SIG_DFL);
+  for (const int number : kSignals)
+    if (!is_ignored(number)) signal(number, SIG_DFL);
   if (prepare)
     if (const Status status = prepare(); !status.ok()) {
       fprintf(stderr, "amdgpu-criu: %s\n", status.error().message().c_str());
@@ -61,7 +69,9 @@ std::string Program::text() const {
 void watch_for_signals() {
   struct sigaction action{};
   action.sa_handler = [](int) { interrupted = true; };
-  for (const int number : kSignals) sigaction(number, &action, nullptr);
+  for (const int number : kSignals)
+    if (!is_ignored(number)) sigaction(number, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
 }
 
 bool is_interrupted() { return interrupted; }

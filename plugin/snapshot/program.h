@@ -30,7 +30,8 @@ struct Program {
   std::string text() const;
 };
 
-// SIGINT, SIGTERM and SIGHUP end what this command waits for; programs get SIGTERM.
+// SIGINT, SIGTERM and SIGHUP, unless they are ignored, end what this command waits for; programs
+// get SIGTERM. A reader of its output that ends, ends nothing: a stopped server would stay.
 void watch_for_signals();
 bool is_interrupted();
 // Returns false at once if this command is interrupted.

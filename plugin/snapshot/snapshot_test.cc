@@ -217,6 +217,21 @@ TEST(Program, EndsWithItsStatusOrSignal) {
   EXPECT_EQ(status.error().message(), "/bin/sh -c 'exit 3' ended with status 3");
 }
 
+// Exits with 0 if neither signal reaches this process, and only SIGPIPE a program that it runs.
+[[noreturn]] void ignore_signals() {
+  signal(SIGHUP, SIG_IGN);
+  watch_for_signals();
+  raise(SIGHUP);
+  raise(SIGPIPE);
+  if (is_interrupted()) _exit(1);
+  const auto status = Child::start(Program::shell("kill -HUP $$; kill -PIPE $$"))->wait();
+  _exit(*status == 128 + SIGPIPE ? 0 : 2);
+}
+
+TEST(Program, IsNotEndedByAClosedOutputNorByAHangUpUnderNohup) {
+  EXPECT_EXIT(ignore_signals(), testing::ExitedWithCode(0), "");
+}
+
 char state_of(pid_t pid) {
   std::ifstream file(formatted("/proc/{}/stat", pid));
   const std::string text{std::istreambuf_iterator<char>(file), {}};

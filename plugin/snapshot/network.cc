@@ -5,7 +5,11 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <cstddef>
 
 #include "snapshot/program.h"
 
@@ -14,6 +18,7 @@ namespace {
 
 constexpr unsigned kNetworks = 1 << 14;  // of /30 in a /16
 constexpr unsigned kPerNetwork = 4;
+constexpr int kNotFound = 127;  // of a shell
 
 std::string text_of_address(uint32_t address) {
   char text[INET_ADDRSTRLEN];
@@ -23,8 +28,24 @@ std::string text_of_address(uint32_t address) {
 
 // Lines of ip(8).
 Status ip(const std::string& lines, const std::function<Status()>& prepare = {}) {
-  return run(Program::shell("printf '%s' \"$LINES_OF_IP\" | ip -batch -", {{"LINES_OF_IP", lines}}),
-             prepare);
+  Child child = TRY(Child::start(
+      Program::shell("printf '%s' \"$LINES_OF_IP\" | ip -batch -", {{"LINES_OF_IP", lines}}),
+      prepare));
+  const int status = TRY(child.wait());
+  if (status == 0) return {};
+  return Error::of(ECHILD, "ip(8) of iproute2, which makes the network, ended with status {}{}",
+                   status, status == kNotFound ? ": it is not installed" : "; see its messages");
+}
+
+// A name in the network namespace of this process; no other socket gets it until this is closed.
+// Not valid if one has it.
+Fd reserve_name(const std::string& name) {
+  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{AF_UNIX, {}};
+  name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) socket.reset();
+  return socket;
 }
 
 }  // namespace
@@ -35,14 +56,19 @@ Result<Veth> veth_of(const std::string& subnet, unsigned number) {
     return Error::of(EINVAL, "{} is not an IPv4 address", subnet);
   if (number >= kNetworks) return Error::of(EINVAL, "{} has no free network", subnet);
   const uint32_t first = ntohl(base.s_addr) + number * kPerNetwork;
-  return Veth{number, formatted("criu{}", number), text_of_address(first + 1),
-              text_of_address(first + 2)};
+  return Veth{number,
+              formatted("criu{}", number),
+              text_of_address(first + 1),
+              text_of_address(first + 2),
+              {}};
 }
 
 Result<Veth> find_free_veth(const std::string& subnet, unsigned first) {
   for (unsigned number = first;; number++) {
     Veth veth = TRY(veth_of(subnet, number));
-    if (if_nametoindex(veth.device.c_str()) == 0) return veth;
+    // Reserved first: a restore that had it before has made the device.
+    veth.reserved = reserve_name("amdgpu-criu-" + veth.device);
+    if (veth.reserved.valid() && if_nametoindex(veth.device.c_str()) == 0) return veth;
   }
 }
 

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <thread>
 
+#include "base/pipe.h"
+
 namespace amdgpu_criu::snapshot {
 namespace {
 
@@ -37,23 +39,36 @@ bool is_ignored(int number) {
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-[[noreturn]] void execute(const Program& program, const std::function<Status()>& prepare) {
+// The end of a child that has no program. The parent has the message from the pipe.
+[[noreturn]] void give_up(const std::string& message, int problems) {
+  (void)!write(problems, message.data(), message.size());
+  _exit(kCannotRun);
+}
+
+[[noreturn]] void execute(const Program& program, const std::function<Status()>& prepare,
+                          int problems) {
   signal(SIGPIPE, SIG_DFL);
   for (const int number : kSignals)
     if (!is_ignored(number)) signal(number, SIG_DFL);
   if (prepare)
-    if (const Status status = prepare(); !status.ok()) {
-      fprintf(stderr, "amdgpu-criu: %s\n", status.error().message().c_str());
-      _exit(kCannotRun);
-    }
+    if (const Status status = prepare(); !status.ok()) give_up(status.error().message(), problems);
   std::vector<char*> arguments;
   for (const std::string& word : program.arguments)
     arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   for (const auto& [name, value] : program.variables) setenv(name.c_str(), value.c_str(), 1);
   execvp(arguments[0], arguments.data());
-  fprintf(stderr, "amdgpu-criu: cannot run %s: %s\n", arguments[0], strerror(errno));
-  _exit(kCannotRun);
+  give_up(formatted("cannot run {}: {}", arguments[0], strerror(errno)), problems);
+}
+
+// All that is written until the program runs; nothing, if it does.
+std::string read_problem(const Fd& problems) {
+  std::string result;
+  char buffer[4096];
+  ssize_t got;
+  while ((got = read(problems.get(), buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR))
+    if (got > 0) result.append(buffer, static_cast<size_t>(got));
+  return result;
 }
 
 }  // namespace
@@ -84,10 +99,15 @@ bool pause_for(std::chrono::milliseconds time) {
 }
 
 Result<Child> Child::start(const Program& program, const std::function<Status()>& prepare) {
+  Pipe problems = TRY(Pipe::create());
   const pid_t pid = fork();
   if (pid < 0) return Error::system("cannot fork");
-  if (pid == 0) execute(program, prepare);
-  return Child(pid);
+  if (pid == 0) execute(program, prepare, problems.write.get());
+  problems.write.reset();
+  const std::string problem = read_problem(problems.read);
+  if (problem.empty()) return Child(pid);
+  waitpid(pid, nullptr, 0);
+  return Error(ECHILD, problem);
 }
 
 bool Child::has_ended() {

@@ -40,7 +40,8 @@ bool pause_for(std::chrono::milliseconds time);
 // A running program. Its end is awaited by wait(); the destructor does not end it.
 class Child {
  public:
-  // prepare: called in the child, before the program; an error ends it with status 127.
+  // prepare: called in the child, before the program. Returns when the program runs; fails with
+  // the error of prepare, or if there is no such program.
   static Result<Child> start(const Program& program, const std::function<Status()>& prepare = {});
 
   pid_t pid() const { return pid_; }

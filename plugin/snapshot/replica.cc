@@ -60,6 +60,7 @@ Result<Replica> Replica::prepare(const Manifest& manifest, const RestoreOptions&
 }
 
 Status Replica::open_logs() {
+  (void)unlink(path(kRestoreLog).c_str());  // of an earlier replica
   constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT;
   TRY(Fd::open(path(kReplicaLog).c_str(), kAppend | O_TRUNC, 0644));
   for (size_t i = 0; i < manifest_->server.outputs.size(); i++)

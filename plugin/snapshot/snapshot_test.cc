@@ -201,6 +201,11 @@ TEST(Network, EachNumberHasANetworkOfItsOwn) {
   EXPECT_FALSE(veth_of("fe80::", 0).ok());
 }
 
+TEST(Network, OfAnotherRestoreIsNotTaken) {
+  const auto first = find_free_veth("10.213.0.0", 5000);
+  EXPECT_GT(find_free_veth("10.213.0.0", 5000)->number, first->number);
+}
+
 TEST(ChipName, IsThatOfTheCompiler) {
   EXPECT_EQ(chip_name(90010), "gfx90a");
   EXPECT_EQ(chip_name(90402), "gfx942");
@@ -215,6 +220,13 @@ TEST(Program, EndsWithItsStatusOrSignal) {
   EXPECT_EQ(*Child::start(Program::shell("exit $N", {{"N", "5"}}))->wait(), 5);
   const Status status = run(Program::shell("exit 3"));
   EXPECT_EQ(status.error().message(), "/bin/sh -c 'exit 3' ended with status 3");
+}
+
+TEST(Program, ThatDoesNotStartIsAnErrorWithTheCause) {
+  EXPECT_EQ(Child::start({{"/no/such/program"}, {}}).error().message(),
+            "cannot run /no/such/program: No such file or directory");
+  const auto fails = [] { return Status(Error(EPERM, "no network")); };
+  EXPECT_EQ(Child::start(Program::shell("exit 0"), fails).error().message(), "no network");
 }
 
 // Exits with 0 if neither signal reaches this process, and only SIGPIPE a program that it runs.

@@ -92,8 +92,8 @@ struct Flattened {
 Result<Flattened> flatten_all(const std::string& from, const std::string& to) {
   const Images images = TRY(Images::open(from));
   const auto set = TRY(image::Set::load(images.directory()));
+  if (set.empty()) return Error::of(ENOENT, "no GPU images in {}", from);
   Flattened result;
-  if (set.empty()) return result;
   uint64_t total = 0;
   std::set<std::string> rewritten;
   for (const auto& file : set.contents()) {
@@ -126,7 +126,6 @@ Result<Flattened> flatten_all(const std::string& from, const std::string& to) {
 int flatten(const std::string& directory, const std::string& to) {
   const auto done = flatten_all(directory, to);
   if (!done.ok()) return complain(2, done.error().message());
-  if (done->files == 0 && !fs::exists(to)) return complain(3, "no GPU images in " + directory);
   printf("%zu contents files written to %s, with %llu bytes from earlier dumps\n", done->files,
          to.c_str(), static_cast<unsigned long long>(done->earlier_bytes));
   if (done->needs_earlier)

@@ -171,7 +171,10 @@ TEST_F(IncrementalTool, IsNotFlattenedIfItIsDamagedOrInTheWay) {
   EXPECT_THAT(damaged.output, HasSubstr("parent/" + contents_));
   EXPECT_FALSE(std::filesystem::exists(flat_));
   EXPECT_EQ(run("flatten " + next_.path() + " " + place_.path()).status, 2);
-  EXPECT_EQ(run("flatten " + place_.path() + " " + flat_).status, 3);
+  EXPECT_EQ(run("flatten " + place_.path() + " " + flat_).status, 2);
+  const Outcome nothing = run("flatten " + place_.path() + " " + next_.path());
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_THAT(nothing.output, HasSubstr("no GPU images in " + place_.path()));
 }
 
 TEST_F(Tool, VerifyNamesEveryDamagedFile) {

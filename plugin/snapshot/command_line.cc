@@ -36,8 +36,13 @@ void CommandLine::add_create() {
                  "Print criu's command, and whether GPU state would be refused")
       ->needs(pid);
   add_criu(*create_, created_.criu);
-  create_->callback([pid, command] {
+  create_->get_option("--ready-line")->excludes(pid);  // its output is not known
+  create_->callback([this, pid, command] {
     if (pid->empty() && command->empty()) throw CLI::RequiredError("--pid PID, or -- COMMAND");
+    if (!command->empty() && created_.readiness.is_empty())
+      throw CLI::RequiredError(
+          "To know when COMMAND can be saved, one of --ready-command, --ready-port and "
+          "--ready-line");
   });
 }
 

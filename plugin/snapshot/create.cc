@@ -79,6 +79,7 @@ class Creation {
 
   Status run() {
     TRY(refuse_criu(options_.criu));
+    if (pid_ == 0) TRY(refuse_open_port(options_.readiness));
     TRY(make_directory(directory_));
     if (pid_ == 0) TRY(start());
     if (Status status = make_ready(); !status.ok()) {

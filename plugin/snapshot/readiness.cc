@@ -73,6 +73,15 @@ Status enter_network_of(pid_t pid) {
   return {};
 }
 
+Status refuse_open_port(const Readiness& readiness) {
+  const unsigned port = readiness.port;
+  if (port == 0 || (!accepts(port, AF_INET) && !accepts(port, AF_INET6))) return {};
+  return Error::of(EADDRINUSE,
+                   "port {} of this machine accepts already, and would not show that the server is "
+                   "ready: end its server, or choose another port",
+                   port);
+}
+
 Status wait_until_ready(const Readiness& readiness, const Probe& probe) {
   const auto deadline = Clock::now() + std::chrono::duration<double>(readiness.timeout);
   while (!is_ready(readiness, probe)) {

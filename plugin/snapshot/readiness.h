@@ -20,6 +20,9 @@ struct Probe {
 // Fails if the server ends, or is not ready in time.
 Status wait_until_ready(const Readiness& readiness, const Probe& probe);
 
+// Before a server is started: the port of another one would look ready.
+Status refuse_open_port(const Readiness& readiness);
+
 // For a function of Child::start(): in the network namespace of that process.
 Status enter_network_of(pid_t pid);
 

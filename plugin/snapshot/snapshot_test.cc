@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include "base/pipe.h"
 #include "snapshot/criu_command.h"
 #include "snapshot/network.h"
+#include "snapshot/readiness.h"
 #include "snapshot/refusals.h"
 #include "snapshot/server.h"
 #include "snapshot/verdict.h"
@@ -204,6 +207,20 @@ TEST(Network, EachNumberHasANetworkOfItsOwn) {
 TEST(Network, OfAnotherRestoreIsNotTaken) {
   const auto first = find_free_veth("10.213.0.0", 5000);
   EXPECT_GT(find_free_veth("10.213.0.0", 5000)->number, first->number);
+}
+
+TEST(Readiness, OfAnotherServerIsRefused) {
+  const Fd listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {}};
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(listening.get(), any, size), 0);
+  ASSERT_EQ(getsockname(listening.get(), any, &size), 0);
+  Readiness readiness;
+  readiness.port = ntohs(address.sin_port);
+  EXPECT_TRUE(refuse_open_port(readiness).ok());
+  ASSERT_EQ(listen(listening.get(), 1), 0);
+  EXPECT_THAT(refuse_open_port(readiness).error().message(), HasSubstr("accepts already"));
 }
 
 TEST(ChipName, IsThatOfTheCompiler) {

@@ -248,6 +248,15 @@ TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   EXPECT_EQ(run("--help").status, 0);
 }
 
+TEST_F(Tool, ACommandIsNotSavedAtOnceButWhenItIsReady) {
+  const std::string create = "snapshot create " + dir_.file("new");
+  const Outcome at_once = run(create + " -- true");
+  EXPECT_EQ(at_once.status, 2);
+  EXPECT_THAT(at_once.output, HasSubstr("--ready-command, --ready-port and --ready-line"));
+  EXPECT_EQ(run(create + " --pid 1 --ready-line text").status, 2);
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("new")));
+}
+
 TEST_F(Tool, CheckPrintsConsequenceAndRemedyWithoutAGpu) {
   if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
   const Outcome outcome = run("check");

@@ -59,6 +59,16 @@ Result<Replica> Replica::prepare(const Manifest& manifest, const RestoreOptions&
   return replica;
 }
 
+Result<Replica> Replica::preview(const Manifest& manifest, const RestoreOptions& options,
+                                 const std::string& state_directory) {
+  Replica replica(manifest, options);
+  replica.number_ = 1;
+  replica.directory_ = state_directory + "/1";
+  for (size_t i = 0; i < manifest.server.outputs.size(); i++)
+    replica.logs_.push_back(TRY(Fd::open("/dev/null", O_WRONLY)));
+  return replica;
+}
+
 Status Replica::open_logs() {
   (void)unlink(path(kRestoreLog).c_str());  // of an earlier replica
   constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT;

@@ -19,6 +19,10 @@ class Replica {
   static Result<Replica> prepare(const Manifest& manifest, const RestoreOptions& options,
                                  const std::string& state_directory, unsigned& next_network);
 
+  // For its command line alone: changes nothing.
+  static Result<Replica> preview(const Manifest& manifest, const RestoreOptions& options,
+                                 const std::string& state_directory);
+
   unsigned number() const { return number_; }
   pid_t pid() const { return pid_; }
   // Where it listens.

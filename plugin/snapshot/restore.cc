@@ -17,17 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 
 // Below the plugin's run directory, unless the user has chosen another one.
-Result<std::string> make_state_directory(const RestoreOptions& options) {
-  std::string directory = options.state_directory;
-  if (directory.empty()) {
-    const std::string run = host::Config().run_directory;
-    TRY(host::open_run_directory(run));
-    directory = run + "/snapshots/" + fs::canonical(options.directory).filename().string();
-  }
+std::string state_directory_of(const RestoreOptions& options) {
+  if (!options.state_directory.empty()) return fs::absolute(options.state_directory);
+  return host::Config().run_directory + "/snapshots/" +
+         fs::canonical(options.directory).filename().string();
+}
+
+Status make_state_directory(const RestoreOptions& options, const std::string& directory) {
+  if (options.state_directory.empty()) TRY(host::open_run_directory(host::Config().run_directory));
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return Error::of(error.value(), "cannot make {}: {}", directory, error.message());
-  return fs::absolute(directory).string();
+  return {};
 }
 
 Status check_files(const RestoreOptions& options, const Manifest& manifest) {
@@ -87,12 +88,16 @@ Status run_restore(const RestoreOptions& options, const Manifest& manifest,
   TRY(refuse_criu(options.criu));
   TRY(check_files(options, manifest));
   TRY(refuse_restore(manifest, options, TRY(examine_place(manifest))));
-  const std::string state = TRY(make_state_directory(options));
+  const std::string state = state_directory_of(options);
+  if (options.dry_run) {
+    print_command(TRY(TRY(Replica::preview(manifest, options, state)).command()), report);
+    return {};
+  }
+  TRY(make_state_directory(options, state));
   unsigned next_network = 0;
   for (unsigned i = 0; i < options.replicas; i++)
     replicas.push_back(TRY(Replica::prepare(manifest, options, state, next_network)));
   print_command(TRY(replicas[0].command()), report);
-  if (options.dry_run) return {};
   return restore_all(replicas, report);
 }
 

@@ -125,6 +125,10 @@ scenario_snapshot() {
   snapshot list "$DIR" --json || fail "list: $(<"$DIR/list.log")"
   json "$DIR/list.out" "[one['name'] for one in it['snapshots']] == ['server']"
   snapshot verify "$DIR/server" || fail "verify: $(<"$DIR/verify.out")"
+  snapshot restore "$DIR/server" --libdir "$PLUGIN_DIR" --criu "$CRIU" --state-dir "$DIR/replicas" --dry-run ||
+    fail "a dry run: $(<"$DIR/restore.log")"
+  grep -q 'criu restore -d ' "$DIR/restore.log" || fail "a dry run prints no command"
+  [ ! -e "$DIR/replicas" ] || fail "a dry run creates a directory"
   refused "ended with status 3" --restored 'exit 3'
   refused "replica 1: the server is not ready after 1 s" --ready-command false --ready-timeout 1
   restore_snapshot server --network none --ready-command "$NOTHING_BUT_LOOPBACK" ||

@@ -23,7 +23,7 @@ void CommandLine::add_create() {
   auto* pid = create_->add_option("--pid", created_.pid, "A server that runs")->type_name("PID");
   auto* command =
       create_->add_option("COMMAND", created_.command, "The server, after --")->excludes(pid);
-  add_readiness(*create_, created_.readiness);
+  const auto* timeout = add_readiness(*create_, created_.readiness);
   create_->add_option("--before", created_.before, "Run this before the dump: it quiesces")
       ->type_name("COMMAND");
   create_->add_option("--after", created_.after, "Run this after the dump")->type_name("COMMAND");
@@ -37,11 +37,11 @@ void CommandLine::add_create() {
       ->needs(pid);
   add_criu(*create_, created_.criu);
   create_->get_option("--ready-line")->excludes(pid);  // its output is not known
-  create_->callback([this, pid, command] {
+  create_->callback([this, pid, command, timeout] {
     if (pid->empty() && command->empty()) throw CLI::RequiredError("--pid PID, or -- COMMAND");
-    if (!command->empty() && created_.readiness.is_empty())
+    if (created_.readiness.is_empty() && !(command->empty() && timeout->empty()))
       throw CLI::RequiredError(
-          "To know when COMMAND can be saved, one of --ready-command, --ready-port and "
+          "To know when the server can be saved, one of --ready-command, --ready-port and "
           "--ready-line");
   });
 }
@@ -68,7 +68,8 @@ void CommandLine::add_restore() {
       ->capture_default_str();
   restore_->add_option("--tcp", restored_.tcp, "Instead of that at create: close or established")
       ->check(CLI::IsMember({"close", "established"}));
-  add_readiness(*restore_, restored_.readiness);
+  const auto* timeout = add_readiness(*restore_, restored_.readiness);
+  restore_->callback([this, timeout] { restored_.has_timeout = !timeout->empty(); });
   restore_->add_option("--restored", restored_.restored, "Run this for each replica that is ready")
       ->type_name("COMMAND");
   restore_->add_option("--state-dir", restored_.state_directory, "For logs and pids of replicas")
@@ -106,7 +107,7 @@ void CommandLine::add_criu(CLI::App& command, CriuOptions& options) {
       ->take_all();
 }
 
-void CommandLine::add_readiness(CLI::App& command, Readiness& readiness) {
+CLI::Option* CommandLine::add_readiness(CLI::App& command, Readiness& readiness) {
   command.add_option("--ready-command", readiness.command, "Ready when this command succeeds")
       ->type_name("COMMAND");
   command.add_option("--ready-port", readiness.port, "Ready when this TCP port accepts")
@@ -114,7 +115,7 @@ void CommandLine::add_readiness(CLI::App& command, Readiness& readiness) {
       ->check(CLI::Range(1, 65535));
   command.add_option("--ready-line", readiness.line, "Ready when a line of the log has this text")
       ->type_name("TEXT");
-  command.add_option("--ready-timeout", readiness.timeout, "How long to wait for that")
+  return command.add_option("--ready-timeout", readiness.timeout, "How long to wait for that")
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -22,7 +22,8 @@ class CommandLine {
   void add_restore();
   void add_readers();
   void add_criu(CLI::App& command, CriuOptions& options);
-  void add_readiness(CLI::App& command, Readiness& readiness);
+  // Returns the option of the timeout.
+  CLI::Option* add_readiness(CLI::App& command, Readiness& readiness);
 
   CLI::App* snapshot_;
   CLI::App* create_ = nullptr;

@@ -73,6 +73,14 @@ Status enter_network_of(pid_t pid) {
   return {};
 }
 
+Readiness readiness_of_replica(const Manifest& manifest, const RestoreOptions& options) {
+  if (!options.readiness.is_empty()) return options.readiness;
+  Readiness readiness = manifest.readiness;
+  readiness.line.clear();  // it was printed before the snapshot
+  if (options.has_timeout) readiness.timeout = options.readiness.timeout;
+  return readiness;
+}
+
 Status refuse_open_port(const Readiness& readiness) {
   const unsigned port = readiness.port;
   if (port == 0 || (!accepts(port, AF_INET) && !accepts(port, AF_INET6))) return {};

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "snapshot/manifest.h"
 #include "snapshot/program.h"
+#include "snapshot/snapshot.h"
 
 namespace amdgpu_criu::snapshot {
 
@@ -19,6 +19,9 @@ struct Probe {
 
 // Fails if the server ends, or is not ready in time.
 Status wait_until_ready(const Readiness& readiness, const Probe& probe);
+
+// What the options ask for, else what create has waited for.
+Readiness readiness_of_replica(const Manifest& manifest, const RestoreOptions& options);
 
 // Before a server is started: the port of another one would look ready.
 Status refuse_open_port(const Readiness& readiness);

@@ -133,11 +133,7 @@ Status Replica::run_criu(Report& report) {
 }
 
 Status Replica::wait_until_ready() const {
-  Readiness readiness = options_->readiness;
-  if (readiness.is_empty()) {
-    readiness = manifest_->readiness;
-    readiness.line.clear();  // it was printed before the snapshot
-  }
+  const Readiness readiness = readiness_of_replica(*manifest_, *options_);
   Status status = snapshot::wait_until_ready(readiness, {pid_, path(kReplicaLog), variables()});
   if (status.ok()) return status;
   return std::move(status).error().within(formatted("replica {}", number_));

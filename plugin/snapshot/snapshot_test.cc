@@ -209,6 +209,21 @@ TEST(Network, OfAnotherRestoreIsNotTaken) {
   EXPECT_GT(find_free_veth("10.213.0.0", 5000)->number, first->number);
 }
 
+TEST(Readiness, OfAReplicaIsThatOfCreateWithTheTimeoutOfRestore) {
+  Manifest manifest;
+  manifest.readiness = {"true", 8080, "ready", 300};
+  RestoreOptions options;
+  EXPECT_EQ(readiness_of_replica(manifest, options).timeout, 300);
+  options.readiness.timeout = 5;
+  options.has_timeout = true;
+  const Readiness readiness = readiness_of_replica(manifest, options);
+  EXPECT_EQ(readiness.timeout, 5);
+  EXPECT_EQ(readiness.port, 8080u);
+  EXPECT_EQ(readiness.line, "");
+  options.readiness.command = "false";
+  EXPECT_EQ(readiness_of_replica(manifest, options).port, 0u);
+}
+
 TEST(Readiness, OfAnotherServerIsRefused) {
   const Fd listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {}};

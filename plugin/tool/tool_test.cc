@@ -254,6 +254,7 @@ TEST_F(Tool, ACommandIsNotSavedAtOnceButWhenItIsReady) {
   EXPECT_EQ(at_once.status, 2);
   EXPECT_THAT(at_once.output, HasSubstr("--ready-command, --ready-port and --ready-line"));
   EXPECT_EQ(run(create + " --pid 1 --ready-line text").status, 2);
+  EXPECT_EQ(run(create + " --pid 1 --ready-timeout 5").status, 2);
   EXPECT_FALSE(std::filesystem::exists(dir_.file("new")));
 }
 

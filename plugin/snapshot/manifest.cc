@@ -90,13 +90,17 @@ Result<Manifest> read_manifest(const std::string& directory) {
 
 Status write_manifest(const std::string& directory, const Manifest& manifest) {
   const std::string path = directory + "/" + kManifest, unfinished = path + ".new";
+  const Fd place = TRY(Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY));
   const Fd file = TRY(Fd::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600));
   const std::string text =
       json_of(manifest).dump(2, ' ', false, tool::Json::error_handler_t::replace) + "\n";
-  if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      fsync(file.get()) != 0 || rename(unfinished.c_str(), path.c_str()) != 0)
-    return Error::system("cannot write {}", path);
-  return {};
+  if (write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      fsync(file.get()) == 0 && rename(unfinished.c_str(), path.c_str()) == 0 &&
+      fsync(place.get()) == 0)
+    return {};
+  Error error = Error::system("cannot write {}", path);
+  (void)unlink(unfinished.c_str());
+  return error;
 }
 
 Result<std::vector<File>> list_images(const std::string& directory) {

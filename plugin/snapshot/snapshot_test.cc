@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,6 +69,13 @@ TEST(Manifest, IsReadAsItWasWritten) {
   EXPECT_EQ(json_of(*read), json_of(manifest));
   EXPECT_EQ(read->bytes(), 5u);
   EXPECT_EQ(read->gpu_memory(), 101 * kMib);
+}
+
+TEST(Manifest, ThatCannotBeWrittenLeavesNoFile) {
+  const TempDir dir;
+  ASSERT_EQ(mkdir(dir.file(kManifest).c_str(), 0700), 0);
+  EXPECT_THAT(write_manifest(dir.path(), {}).error().message(), HasSubstr("cannot write"));
+  EXPECT_THAT(dir.names(), ElementsAre(kManifest));
 }
 
 // A command line may have any bytes.

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from fake_node import PATIENCE, FakeNode, load, wait_until
 
@@ -31,9 +35,18 @@ class JobOf(unittest.TestCase):
         self.assertEqual(helper.job_of(cgroup, {**self.SUDO, "SLURM_JOB_ID": "1"}),
                          helper.Job(77, 1000, 1001))
 
+    def test_is_found_where_slurm_puts_it(self) -> None:
+        for cgroup in ("0::/system.slice/node1_slurmstepd.scope/job_77/step_0/user/task_0\n",
+                       "0::/docker/1f/system.slice/slurmstepd.scope/job_77/step_0/slurmstepd.scope/job_5/x\n",
+                       "0::/\n4:memory:/slurm_node1/uid_1000/job_77/step_0/task_0\n"):
+            self.assertEqual(helper.job_of(cgroup, self.SUDO).number, 77, cgroup)
+
     def test_refuses_processes_of_no_job_and_without_sudo(self) -> None:
-        for cgroup, environment in (("0::/user.slice\n", self.SUDO), ("0::/x/job_7/y\n", {})):
-            with self.assertRaises(helper.Failure):
+        scope = "slurmstepd.scope/job_7/y\n"
+        for cgroup, environment in (("0::/user.slice\n", self.SUDO), (f"0::/system.slice/{scope}", {}),
+                                    ("0::/x/job_7/y\n", self.SUDO), (f"0::/user.slice/u/{scope}", self.SUDO),
+                                    ("1:name=x:/u/job_7/y\n", self.SUDO)):
+            with self.assertRaises(helper.Failure, msg=cgroup):
                 helper.job_of(cgroup, environment)
 
 
@@ -97,6 +110,24 @@ class Store(unittest.TestCase):
         with self.assertRaisesRegex(helper.NotRestored, "no directory .*missing: mount its file system"):
             helper.Store(settings, helper.Job(1, 2, 3)).create()
         self.assertFalse(settings.directory.exists())
+
+    def test_is_not_removed_by_a_start_that_was_given_up(self) -> None:
+        run = helper.Helper(self.settings, helper.Job(1, 2, 3))
+        run.store, run.program = self.store, mock.Mock()
+        taken: list[str] = []
+
+        def start(spec: dict, token: str) -> int:
+            taken.append(self.store.take())
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            return pid
+
+        with mock.patch.object(run, "_start", start), mock.patch.object(run, "_end_if_taken"), \
+                contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(run.run({}), 0)
+        self.assertFalse(self.store.is_taken(taken[0]))
+        self.assertTrue(self.store.path.exists())
 
     def test_is_for_root_alone(self) -> None:
         self.assertEqual(self.store.path.stat().st_mode & 0o777, 0o700)

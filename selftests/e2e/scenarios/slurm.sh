@@ -171,7 +171,7 @@ scenario_job_helper() {
   local other
   need_gpus 1
   need_plugin
-  JOB=/sys/fs/cgroup/job_77/step LOG=$DIR/workload.log
+  JOB=/sys/fs/cgroup/system.slice/slurmstepd.scope/job_77/step LOG=$DIR/workload.log
   mkdir -p "$JOB" "$DIR/checkpoints"
   open_nodes
   install -o nobody /dev/null "$LOG"

@@ -20,7 +20,9 @@ void CommandLine::add_create() {
   create_ =
       snapshot_->add_subcommand("create", "Start a server, or take one that runs, and save it");
   create_->add_option("DIR", created_.directory, "The snapshot, a new directory")->required();
-  auto* pid = create_->add_option("--pid", created_.pid, "A server that runs")->type_name("PID");
+  auto* pid = create_->add_option("--pid", created_.pid, "A server that runs")
+                  ->type_name("PID")
+                  ->check(CLI::PositiveNumber.description(""));
   auto* command =
       create_->add_option("COMMAND", created_.command, "The server, after --")->excludes(pid);
   const auto* timeout = add_readiness(*create_, created_.readiness);

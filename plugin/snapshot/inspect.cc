@@ -83,8 +83,14 @@ int verify(const std::string& directory, tool::Format format) {
 int list(const std::string& directory, tool::Format format) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error))
-    if (fs::exists(entry.path() / kManifest)) names.push_back(entry.path().filename());
+  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    std::error_code unreadable;
+    if (fs::exists(at->path() / kManifest, unreadable)) names.push_back(at->path().filename());
+    if (unreadable)
+      fprintf(stderr, "amdgpu-criu: cannot look into %s: %s\n", at->path().c_str(),
+              unreadable.message().c_str());
+  }
   if (error) return complain(Error(error.value(), directory + ": " + error.message()));
   std::ranges::sort(names);
   tool::Json array = tool::Json::array();

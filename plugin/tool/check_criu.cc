@@ -24,9 +24,11 @@ struct Run {
   std::string output;  // of stdout and stderr
 };
 
-Run run(const std::string& command) {
+Run run(const std::string& program, const char* arguments) {
+  std::string quoted = "'";
+  for (const char c : program) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   Run result;
-  FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
+  FILE* pipe = popen(formatted("{}' {} 2>&1 </dev/null", quoted, arguments).c_str(), "r");
   if (!pipe) return result;
   char buffer[4096];
   while (const size_t got = fread(buffer, 1, sizeof(buffer), pipe))
@@ -51,7 +53,7 @@ std::string complaint(const std::string& output) {
 
 Item check_criu_version(const Machine& machine) {
   constexpr char kWhat[] = "CRIU";
-  const Run version = run(machine.criu + " --version");
+  const Run version = run(machine.criu, "--version");
   int major = 0, minor = 0;
   if (version.status != 0 || sscanf(version.output.c_str(), "Version: %d.%d", &major, &minor) != 2)
     return {kWhat, Grade::kBad, formatted("no command {} that prints its version", machine.criu),
@@ -67,7 +69,7 @@ Item check_criu_kernel(const Machine& machine) {
   constexpr char kWhat[] = "CRIU with this kernel";
   if (geteuid() != 0)
     return {kWhat, Grade::kLimited, "not examined: criu check needs root", "", "run this as root"};
-  const Run check = run(machine.criu + " check");
+  const Run check = run(machine.criu, "check");
   if (check.status == kShellCannotRun)
     return {kWhat, Grade::kBad, "not examined: there is no CRIU", "", "see above"};
   if (check.status != 0)

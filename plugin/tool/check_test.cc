@@ -106,6 +106,10 @@ TEST_F(Check, CriuMustBeInstalledAndNewEnough) {
   EXPECT_EQ(check_criu_version(machine_).grade, Grade::kGood);
   criu("echo 'Version: 5.0'\n");
   EXPECT_EQ(check_criu_version(machine_).grade, Grade::kGood);
+  const std::string odd = dir_.file("a $(b) 'c'");
+  std::filesystem::rename(machine_.criu, odd);
+  machine_.criu = odd;
+  EXPECT_EQ(check_criu_version(machine_).grade, Grade::kGood);
 }
 
 TEST_F(Check, FindingsOfCriuAboutTheKernelAreReported) {

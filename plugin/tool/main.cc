@@ -26,7 +26,8 @@ int main(int argc, char** argv) try {
   pid_t pid = 0;
   check
       ->add_option("--pid", pid, "Report whether this process, with its descendants, can be dumped")
-      ->type_name("PID");
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber.description(""));
   CLI::App* freeze = app.add_subcommand(
       "freeze", "Pause the GPU work of a process and its descendants, until thaw");
   CLI::App* thaw = app.add_subcommand("thaw", "End the pause of freeze");
@@ -38,12 +39,18 @@ int main(int argc, char** argv) try {
   CLI::App* state =
       app.add_subcommand("state", "Print whether a process is running, frozen or suspended");
   for (CLI::App* command : {freeze, thaw, suspend, resume, state})
-    command->add_option("--pid", pid, "The process")->type_name("PID")->required();
+    command->add_option("--pid", pid, "The process")
+        ->type_name("PID")
+        ->check(CLI::PositiveNumber.description(""))
+        ->required();
   CLI::App* pre_dump = app.add_subcommand(
       "pre-dump",
       "Save the GPU memory of a process and its descendants while they run, for a later criu dump");
   amdgpu_criu::tool::PreDumpOptions saved;
-  pre_dump->add_option("--pid,-t", saved.pid, "The process")->type_name("PID")->required();
+  pre_dump->add_option("--pid,-t", saved.pid, "The process")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber.description(""))
+      ->required();
   pre_dump->add_option("--images-dir,-D", saved.directory, "Where images are written")
       ->type_name("DIR")
       ->required();

@@ -248,6 +248,22 @@ TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   EXPECT_EQ(run("--help").status, 0);
 }
 
+TEST_F(Tool, ProcessZeroIsRefused) {
+  for (const char* command : {"check", "freeze", "state", "pre-dump -D .", "snapshot create new"}) {
+    const Outcome outcome = run(formatted("{} --pid 0", command));
+    EXPECT_EQ(outcome.status, 2) << command;
+    EXPECT_THAT(outcome.output, HasSubstr("--pid")) << command;
+  }
+}
+
+TEST_F(Tool, ListOfSnapshotsGoesOnAfterADirectoryThatCannotBeRead) {
+  std::filesystem::create_symlink("loop", dir_.file("loop"));
+  const Outcome outcome = run("snapshot list --json " + dir_.path());
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("cannot look into " + dir_.file("loop")));
+  EXPECT_THAT(outcome.output, HasSubstr("\"snapshots\""));
+}
+
 TEST_F(Tool, ACommandIsNotSavedAtOnceButWhenItIsReady) {
   const std::string create = "snapshot create " + dir_.file("new");
   const Outcome at_once = run(create + " -- true");

@@ -534,6 +534,31 @@ TEST_F(Parallel, ATaskThatDoesNotAnswerIsKilledAfterTheDeadline) {
   EXPECT_THAT(log().substr(log().rfind("Error")), HasSubstr("longer than the 1 s"));
 }
 
+// CRIU then runs scripts, which may take long and may have ended the original.
+TEST_F(Parallel, ASignalAfterTheCommitKillsNoTask) {
+  prepare();
+  count_tasks();
+  counters_.in_progress = 0;
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const pid_t task = fork();
+  if (task == 0)
+    for (;;) ::pause();
+  restore_all();
+  EXPECT_EQ(post_forking(), -ENOTSUP) << log();
+  sigset_t terminate;
+  sigemptyset(&terminate);
+  sigaddset(&terminate, SIGTERM);
+  sigprocmask(SIG_BLOCK, &terminate, nullptr);
+  syscall(SYS_tgkill, getpid(), gettid(), SIGTERM);
+  usleep(500 * 1000);
+  EXPECT_EQ(waitpid(task, nullptr, WNOHANG), 0);
+  EXPECT_EQ(resume(1), -ENOTSUP) << log();
+  end(kStageRestore, 0);
+  constexpr timespec kNow{};
+  EXPECT_EQ(sigtimedwait(&terminate, nullptr, &kNow), SIGTERM);
+  sigprocmask(SIG_UNBLOCK, &terminate, nullptr);
+}
+
 // For the program that has started CRIU.
 TEST_F(Parallel, ADescriptorGetsTheStatusAsLinesOfJson) {
   int ends[2];

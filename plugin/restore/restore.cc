@@ -27,7 +27,8 @@ constexpr std::chrono::milliseconds kLook{10};
 constexpr std::chrono::milliseconds kGrace{1000};
 
 // Kills the tasks if CRIU's main process dies, or cannot end the restore itself: it may wait for a
-// task whose file system does not answer.
+// task whose file system does not answer. After the commit it no longer gives up: scripts of CRIU
+// may have announced that the tasks run.
 class TaskWatch final : public Background::Watch {
  public:
   TaskWatch(pid_t main, const Interruption& interruption, SharedState& shared)
@@ -35,11 +36,9 @@ class TaskWatch final : public Background::Watch {
 
   void look() override {
     tasks_.look();
-    if (ended_) return;
     Status status = interruption_.check_deadline(kGrace);
     if (status.ok()) status = Interruption::check_signals_of(main_, "restore");
-    if (status.ok()) return;
-    ended_ = true;
+    if (status.ok() || !shared_.give_up()) return;
     log_error("{}", status.error().message());
     shared_.note_failure(status.error().message());
     tasks_.kill_all();
@@ -51,7 +50,6 @@ class TaskWatch final : public Background::Watch {
   const Interruption& interruption_;
   SharedState& shared_;
   Orphans tasks_;
-  bool ended_ = false;
 };
 
 std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
@@ -432,6 +430,7 @@ Status Restore::complete() {
   }
   waited_ = Clock::now() - complete;
   TRY(check_complete());
+  if (!shared_.commit()) return Error(ECANCELED, "it was aborted: see the errors above");
   complete_ = true;
   status_.phase("filled");
   return {};

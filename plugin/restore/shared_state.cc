@@ -73,6 +73,7 @@ struct alignas(std::atomic<uint64_t>) SharedState::Page {
   std::atomic<int> session_id;
   std::atomic<uint32_t> changes;  // a futex
   std::atomic<bool> closed;
+  std::atomic<int> verdict;
   std::atomic<uint64_t> bytes, zero_bytes, submissions;  // of Filled
   enum Failure : uint32_t { kNone, kBeingWritten, kWritten };
   std::atomic<uint32_t> failed;
@@ -111,6 +112,7 @@ Result<SharedState> SharedState::create(const Layout& layout, std::chrono::milli
   page.session_id = -1;
   page.changes = 0;
   page.closed = false;
+  page.verdict = kOpen;
   page.bytes = page.zero_bytes = page.submissions = 0;
   page.failed = Page::kNone;
   page.failure = {};
@@ -213,6 +215,13 @@ void SharedState::close() {
   changed();
 }
 bool SharedState::is_closed() const { return page().closed; }
+
+bool SharedState::decide(Verdict verdict) {
+  int expected = kOpen;
+  return page().verdict.compare_exchange_strong(expected, verdict);
+}
+bool SharedState::commit() { return decide(kCommitted); }
+bool SharedState::give_up() { return decide(kGivenUp); }
 
 void SharedState::note_failure(std::string_view text) {
   uint32_t expected = Page::kNone;

@@ -100,6 +100,10 @@ class SharedState {
   void close();
   bool is_closed() const;
 
+  // The first call of either decides for all processes. True: the caller has decided.
+  bool commit();
+  bool give_up();
+
   // Changes at every event that others may wait for. wait_for_change() returns at once if the value
   // differs from `seen`, and may return early.
   uint32_t changes() const;
@@ -123,12 +127,14 @@ class SharedState {
   uint64_t offset(size_t number) const;
 
  private:
+  enum Verdict : int { kOpen, kCommitted, kGivenUp };
   enum State : int { kNotBegun, kGiven, kBegun, kDone, kFailed };
   struct Page;
   SharedState(Mapping mapping, const Layout& layout, std::chrono::milliseconds patience);
   Page& page() const;
   Result<int> made_once(std::atomic<int>& id, const Make& make);
   void changed();
+  bool decide(Verdict verdict);
   bool is_anyone_busy() const;
   std::span<std::atomic<uint64_t>> offsets() const;
   std::span<std::atomic<int>> files() const;

@@ -59,6 +59,16 @@ TEST_F(SharedJobs, TheFirstFailureOfAllProcessesIsKept) {
   EXPECT_EQ(state_.failure(), std::string(1023, 'x'));
 }
 
+TEST_F(SharedJobs, ARestoreThatWasGivenUpIsNotCommitted) {
+  const pid_t background = fork();
+  if (background == 0) _exit(state_.give_up() ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(background, &status, 0), background);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(state_.give_up());
+  EXPECT_FALSE(state_.commit());
+}
+
 TEST_F(SharedJobs, AFailedJobEndsTheWait) {
   ASSERT_TRUE(*state_.begin(kThird));
   state_.end(kThird, false);

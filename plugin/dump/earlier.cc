@@ -3,7 +3,21 @@
 
 #include <algorithm>
 
+#include "image/chunk_files.h"
+
 namespace amdgpu_criu::dump {
+
+namespace {
+
+// With a check of the files that it refers to: the new dump would need them, too.
+Result<std::vector<image::Set::ContentsFile>> load_complete(const image::Directory& directory) {
+  auto files = TRY(image::load_contents(directory));
+  for (const auto& file : files)
+    if (!file.contents.sources.empty()) TRY(image::ChunkFiles::open(directory, file));
+  return files;
+}
+
+}  // namespace
 
 Result<Earlier> Earlier::load(const image::Directory& directory) {
   Earlier earlier;
@@ -12,7 +26,7 @@ Result<Earlier> Earlier::load(const image::Directory& directory) {
     if (parent.error().code() == ENOENT) return earlier;
     return std::move(parent).error().within("the earlier dump");
   }
-  auto files = image::load_contents({parent->get(), directory.key});
+  auto files = load_complete({parent->get(), directory.key});
   if (!files.ok()) return Error(files.error()).within("the earlier dump");
   earlier.has_contents_ = !files->empty();
   // A chunk of a large dump is in memory once.

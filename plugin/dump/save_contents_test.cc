@@ -314,6 +314,19 @@ TEST_F(IncrementalTest, ADamagedEarlierDumpIsNotReferredTo) {
   EXPECT_FALSE(Earlier::load(third_.fd()).ok());
 }
 
+TEST_F(IncrementalTest, AnEarlierDumpThatLacksItsOwnEarlierOneIsNotReferredTo) {
+  TempDir fourth;
+  ASSERT_EQ(symlink(third_.path().c_str(), fourth.file("parent").c_str()), 0);
+  EXPECT_TRUE(Earlier::load(fourth.fd()).ok());
+  write(1, 0, "another time");
+  ASSERT_TRUE(save(first_.fd(), {kChunk, {}, true}).ok());
+  const auto replaced = Earlier::load(fourth.fd());
+  ASSERT_FALSE(replaced.ok());
+  EXPECT_THAT(replaced.error().message(), HasSubstr("the earlier dump: image parent/parent/"));
+  std::filesystem::remove(first_.file(name_));
+  EXPECT_FALSE(Earlier::load(third_.fd()).ok());
+}
+
 // The GPU hashes chunks where they are.
 
 class GpuHashes : public IncrementalTest {

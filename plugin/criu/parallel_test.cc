@@ -604,6 +604,30 @@ TEST_F(Parallel, ADescriptorGetsTheStatusAsLinesOfJson) {
   unsetenv("AMDGPU_CRIU_STATUS_FD");
 }
 
+// The background process looks for tasks from time to time.
+TEST_F(Parallel, ATaskThatWasForkedJustBeforeCriuDiesIsKilled) {
+  prepare();
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const Fd reader(ends[0]), writer(ends[1]);
+  const pid_t criu = fork();
+  if (criu == 0) {
+    if (start(kStageRestore) != 0) _exit(1);
+    const pid_t task = fork();
+    if (task == 0)
+      for (;;) ::pause();
+    (void)!write(writer.get(), &task, sizeof(task));
+    syscall(SYS_kill, getpid(), SIGKILL);
+  }
+  pid_t task = 0;
+  ASSERT_EQ(read(reader.get(), &task, sizeof(task)), static_cast<ssize_t>(sizeof(task)));
+  ASSERT_EQ(waitpid(criu, nullptr, 0), criu);
+  int status = 0;
+  for (int i = 0; i < 500 && waitpid(task, &status, WNOHANG) == 0; i++) usleep(10000);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  if (status == 0) syscall(SYS_kill, task, SIGKILL);
+}
+
 TEST_F(Parallel, AFailedRestoreLeavesNoProcess) {
   prepare();
   ASSERT_EQ(start(kStageRestore), 0) << log();

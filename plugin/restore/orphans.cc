@@ -11,6 +11,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/ending_process.h"
 #include "base/log.h"
 #include "base/result.h"
 
@@ -82,8 +83,14 @@ std::vector<pid_t> all_processes() {
 
 Orphans::Orphans(pid_t parent, const void* memory) : parent_(parent), memory_(backing_of(memory)) {}
 
+// CRIU gives a task the number that a helper process of CRIU may have had.
+bool Orphans::is_noted(pid_t pid) const {
+  const auto child = children_.find(pid);
+  return child != children_.end() && child->second.valid() && !has_ended(child->second);
+}
+
 void Orphans::note(pid_t pid) {
-  if (pid != getpid() && !children_.contains(pid)) children_[pid] = Pidfd::open(pid);
+  if (pid != getpid() && !is_noted(pid)) children_[pid] = Pidfd::open(pid);
 }
 
 void Orphans::look() {
@@ -92,7 +99,7 @@ void Orphans::look() {
   const auto siblings = children_of(parent_of(parent_));
   std::erase_if(strangers_, [&](pid_t pid) { return !siblings.contains(pid); });
   for (const pid_t sibling : siblings) {
-    if (sibling == parent_ || children_.contains(sibling) || strangers_.contains(sibling)) continue;
+    if (sibling == parent_ || is_noted(sibling) || strangers_.contains(sibling)) continue;
     if (maps(sibling, *memory_))
       note(sibling);
     else

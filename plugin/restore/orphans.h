@@ -36,6 +36,7 @@ class Orphans final : public Background::Watch {
   size_t kill_all();
 
  private:
+  bool is_noted(pid_t pid) const;
   void note(pid_t pid);
 
   pid_t parent_;

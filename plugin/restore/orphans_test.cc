@@ -2,6 +2,8 @@
 #include "restore/orphans.h"
 
 #include <gtest/gtest.h>
+#include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -79,6 +81,42 @@ TEST(Orphans, SiblingsWithTheMemoryOfMainAreItsTasks) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   EXPECT_EQ(waitpid(stranger, &status, WNOHANG), 0);
   end(stranger);
+}
+
+// CRIU gives a task its number; before that a helper of CRIU may have had it.
+TEST(Orphans, ATaskWithTheNumberOfAnEarlierChildIsKilled) {
+  const Mapping memory = shared_page();
+  volatile auto* task = reinterpret_cast<volatile pid_t*>(memory.data());
+  volatile auto* go_on = task + 1;
+  const pid_t main = fork();
+  if (main == 0) {
+    pid_t helper = fork();
+    if (helper == 0)
+      for (;;) pause();
+    task[0] = helper;
+    while (*go_on == 0) usleep(1000);
+    end(helper);
+    clone_args args{};
+    args.exit_signal = SIGCHLD;
+    args.set_tid = reinterpret_cast<uintptr_t>(&helper);
+    args.set_tid_size = 1;
+    const long again = syscall(SYS_clone3, &args, sizeof(args));
+    if (again != 0) *go_on = again > 0 ? 2 : 3;
+    for (;;) pause();
+  }
+  while (*task == 0) usleep(1000);
+  Orphans orphans(main, memory.data());
+  orphans.look();
+  *go_on = 1;
+  while (*go_on == 1) usleep(1000);
+  orphans.look();
+  const auto process = Pidfd::open(*task);
+  end(main);
+  orphans.main_died();
+  if (*go_on == 3) GTEST_SKIP() << "numbers cannot be chosen";
+  pollfd ended{process.fd().get(), POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 5000), 1);
+  process.signal(SIGKILL);
 }
 
 // CRIU may be a child of init, which has hundreds.

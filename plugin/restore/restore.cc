@@ -43,7 +43,11 @@ class TaskWatch final : public Background::Watch {
     shared_.note_failure(status.error().message());
     tasks_.kill_all();
   }
-  void main_died() override { tasks_.main_died(); }
+  // A task that was forked just before was not seen.
+  void main_died() override {
+    tasks_.main_died();
+    kill_sharers(shared_.address());
+  }
 
  private:
   pid_t main_;

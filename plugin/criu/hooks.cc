@@ -124,11 +124,14 @@ int dump_devices_late(int) {
                       [&] { return (*holder)->finish_contents(); });
 }
 
+// result: 0 if the dump has succeeded
 int dump_finish(int result) {
-  if (*holder && result < 0) (*holder)->report_failure(*first_error);
-  const bool mine = *holder && (*holder)->finish_dump(result < 0);
-  return guarded(
-      "DUMP_FINISH", "finishing the dump", [&] { return Result<bool>(mine); }, zero_if_mine);
+  const auto mine = without_exceptions([&]() -> Result<bool> {
+    if (!*holder) return false;
+    if (result != 0) (*holder)->report_failure(*first_error);
+    return (*holder)->finish_dump(result != 0);
+  });
+  return guarded("DUMP_FINISH", "finishing the dump", [&] { return mine; }, zero_if_mine);
 }
 
 int restore_ext_file(int id, bool* retry) {
@@ -203,23 +206,32 @@ int init(int stage) {
   }
 }
 
-// Before 4.3, nothing else announces the end of a dump, even of a failed one. CRIU's last lines
-// name the failed hook and an unrelated errno; the reason is logged after them.
-void fini(int stage, int result) {
+// CRIU's last lines name the failed hook and an unrelated errno; the reason is logged after them.
+void finish(int stage, bool failed) {
   std::string reason = *first_error;
   if (*holder) {
     (void)(*holder)->note_hook("FINI");
     if (const std::string of_all = (*holder)->failure(); !of_all.empty()) reason = of_all;
-    if (result < 0) (*holder)->report_failure(reason);
-    (*holder)->finish_dump(result < 0);
+    if (failed) (*holder)->report_failure(reason);
+    (*holder)->finish_dump(failed);
     if (reason.empty()) reason = (*holder)->full_disk();
     if (reason.empty() && !(*holder)->needs().empty())
       reason = "in CRIU's own part, perhaps because " + (*holder)->needs();
-    if (result >= 0 && (*holder)->keeps_paused()) keep_until_exit(std::move(*holder));
+    if (!failed && (*holder)->keeps_paused()) keep_until_exit(std::move(*holder));
   }
   holder->reset();
-  if (result < 0 && !reason.empty())
+  if (failed && !reason.empty())
     log_error("the {} has failed: {}", stage == kStageRestore ? "restore" : "dump", reason);
+}
+
+// Before 4.3, nothing else announces the end of a dump, even of a failed one.
+void fini(int stage, int result) {
+  const Status status = without_exceptions([&] {
+    finish(stage, result != 0);
+    return Status();
+  });
+  if (!status.ok()) log_error("cannot end in order: {}", status.error().message());
+  holder->reset();
   first_error->clear();
 }
 

@@ -107,6 +107,22 @@ TEST_F(Hooks, GpuWorkIsPausedUntilCriuEnds) {
   EXPECT_FALSE(images_.names().empty());
 }
 
+// CRIU passes an error of its own, or the status of a script.
+TEST_F(Hooks, AnyResultButZeroIsThatOfAFailedDump) {
+  for (const int result : {-1, 1})
+    for (const bool late : {false, true}) {
+      ASSERT_EQ(start(kStageDump), 0);
+      ASSERT_EQ(dump_hooks(), 0) << log();
+      if (late)
+        CR_PLUGIN_DESC.exit(kStageDump, result);
+      else
+        call<DumpFinish>(kDumpFinish, result);
+      EXPECT_FALSE(state_.paused) << result;
+      EXPECT_TRUE(images_.names().empty()) << result;
+      end(kStageDump, result);
+    }
+}
+
 // As criu service may do it.
 TEST_F(Hooks, TheNextRequestContinuesTheProcessesOfTheFormerOne) {
   ASSERT_EQ(start(kStageDump), 0);

@@ -106,17 +106,24 @@ Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid,
                      pid);
   Paused process{pid, {}, {}, {}, {}, {}, {}};
   process.files.push_back(std::move(file));
-  TRY(pause(process, interrupted));
-  return paused_.emplace_back(std::move(process)).info;
+  // After an exception, too, the destructor continues the process.
+  TRY(pause(paused_.emplace_back(std::move(process)), interrupted));
+  return paused_.back().info;
 }
 
+// The last one of paused_, which stays there if it is paused.
 Status StockApi::pause(Paused& process, const kernel::Interrupted& interrupted) {
-  const Sizes sizes = TRY(parts_.ioctl->process_info(process.files.front().get(), interrupted));
-  Status status = check_pid(process, sizes);
-  if (status.ok()) status = find_vms(process, sizes.devices);
-  if (status.ok()) status = save(process, sizes);
+  const auto sizes = parts_.ioctl->process_info(process.files.front().get(), interrupted);
+  if (!sizes.ok()) {
+    paused_.pop_back();
+    return sizes.error();
+  }
+  Status status = check_pid(process, *sizes);
+  if (status.ok()) status = find_vms(process, sizes->devices);
+  if (status.ok()) status = save(process, *sizes);
   if (status.ok()) return {};
   unpause_or_log(process);
+  paused_.pop_back();
   return status;
 }
 

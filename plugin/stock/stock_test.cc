@@ -313,6 +313,11 @@ TEST_P(StockFailedDump, ContinuesTheProcess) {
 INSTANTIATE_TEST_SUITE_P(Operations, StockFailedDump,
                          testing::Values("PROCESS_INFO", "CHECKPOINT"));
 
+TEST_F(Stock, AnExceptionContinuesTheProcess) {
+  fake_stock.on_checkpoint = [] { throw std::bad_alloc(); };
+  expect_refused("bad_alloc");
+}
+
 TEST_F(Stock, AFailedCopyContinuesTheProcess) {
   testing_support::fail_copies_after = 1;
   expect_refused("injected failure of a copy");

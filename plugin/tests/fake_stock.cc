@@ -58,6 +58,7 @@ class Fake : public stock::Ioctl {
 
   Result<stock::State> checkpoint(int, const stock::Sizes&) override {
     TRY(fails("CHECKPOINT"));
+    if (fake_stock.on_checkpoint) fake_stock.on_checkpoint();
     if (!fake_stock.paused) return Error(EINVAL, "not paused");
     stock::State state;
     state.devices = fake_stock.devices;

@@ -26,7 +26,7 @@ std::vector<std::byte> make_private_data(uint32_t devices, uint32_t bos,
 struct FakeStock {
   int evicted = 0;  // PROCESS_INFO adds one, UNPAUSE takes one
   bool paused = false;
-  std::function<void()> on_unpause;
+  std::function<void()> on_unpause, on_checkpoint;
   pid_t pid = 0;
   std::vector<stock::Device> devices;
   std::vector<stock::Bo> bos;     // without dma-bufs

@@ -91,5 +91,13 @@ TEST_F(Encryption, AKeyThatOthersCanReadFailsTheDumpBeforeAnythingIsPaused) {
   end(kStageDump, -1);
 }
 
+// The images would ask for the key that the options name already.
+TEST_F(Encryption, AKeyThatOthersCanReadIsTheErrorOfTheRestore) {
+  dump();
+  std::filesystem::permissions(keys_.file("key"), std::filesystem::perms(0644));
+  EXPECT_EQ(restore(), -EACCES);
+  EXPECT_THAT(log().substr(log().rfind("Error")), HasSubstr("can be read by others"));
+}
+
 }  // namespace
 }  // namespace amdgpu_criu::criu

@@ -66,8 +66,9 @@ void Plugin::read_options() {
   options_mistake_ = std::move(parsed).error();
 }
 
-Status Plugin::check_options() const {
-  return options_mistake_ ? Status(*options_mistake_) : Status();
+Result<options::Options> Plugin::checked_options() const {
+  if (options_mistake_) return *options_mistake_;
+  return options_;
 }
 
 Status Plugin::prepare() {
@@ -79,9 +80,8 @@ Status Plugin::prepare() {
     TRY(note_hook("INIT"));
   }
   if (stage_ != kStageRestore) return {};
-  auto source = TRY(find_source(parts_, host_, options_));
+  auto source = TRY(find_source(parts_, host_, checked_options()));
   if (!source) return {};
-  TRY(check_options());
   stock_ = std::move(source->api);
   // Only the task that has restored an object can fill it.
   if (stock_) options_.parallel = false;
@@ -99,7 +99,7 @@ Status Plugin::prepare() {
 Result<bool> Plugin::need_interface(pid_t pid) {
   if (chosen_) return true;
   if (!TRY(host_.uses_gpu(pid))) return false;
-  TRY(check_options());
+  TRY(checked_options());
   chosen_ = true;
   stock_ = stock_api_if_needed(parts_, host_);
   return true;
@@ -145,7 +145,7 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
 
 Result<bool> Plugin::dump_file(int fd, int id) {
   if (stage_ != kStageDump) return false;
-  if (host_.classify(fd) || host_.is_dmabuf(fd)) TRY(check_options());
+  if (host_.classify(fd) || host_.is_dmabuf(fd)) TRY(checked_options());
   const bool ours = TRY(dump().dump_file(fd, id));
   TRY(note_written());
   return ours;

@@ -81,7 +81,7 @@ class Plugin {
   // False: the process uses no GPU.
   Result<bool> need_interface(pid_t pid);
   // Fails after a mistake in the options. To be called before they have an effect.
-  Status check_options() const;
+  Result<options::Options> checked_options() const;
   void note_needs(pid_t pid);
   kernel::Api& api() { return stock_ ? *stock_ : *parts_.api; }
   dump::Dump& dump();

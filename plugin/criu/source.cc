@@ -78,10 +78,11 @@ std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host:
 }
 
 Result<std::optional<FoundImages>> find_source(const Parts& parts, const host::Host& host,
-                                               const options::Options& options) {
-  if (required_by_images()) return find_ours(parts, host, options.key);
-  if (foreign_required_by_images()) return find_foreign(parts, host, options);
-  return std::optional<FoundImages>();
+                                               const Result<options::Options>& options) {
+  const bool ours = required_by_images();
+  if (!ours && !foreign_required_by_images()) return std::optional<FoundImages>();
+  if (!options.ok()) return options.error();
+  return ours ? find_ours(parts, host, options->key) : find_foreign(parts, host, *options);
 }
 
 }  // namespace amdgpu_criu::criu

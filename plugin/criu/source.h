@@ -19,7 +19,8 @@ struct FoundImages {
   std::unique_ptr<kernel::Api> api;
 };
 // The kind of images that CRIU's inventory requests a plugin for; nullopt: none that we restore.
+// Otherwise a mistake in the options is an error.
 Result<std::optional<FoundImages>> find_source(const Parts& parts, const host::Host& host,
-                                               const options::Options& options);
+                                               const Result<options::Options>& options);
 
 }  // namespace amdgpu_criu::criu

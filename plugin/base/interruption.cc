@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <string>
 
@@ -12,7 +13,10 @@
 namespace amdgpu_criu {
 namespace {
 
-constexpr int kSignals[] = {SIGTERM, SIGINT};
+constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+// Pending ones count. CRIU blocks signals in a restore, so that an ignored one may be pending:
+// nohup(1) ignores SIGHUP.
+constexpr int kPending[] = {SIGTERM, SIGINT};
 // A signal that arrives before the system call interrupts nothing.
 constexpr std::chrono::milliseconds kAgain{100};
 
@@ -59,7 +63,7 @@ void uninstall() {
 int pending_signal() {
   sigset_t pending;
   sigpending(&pending);
-  for (const int number : kSignals)
+  for (const int number : kPending)
     if (sigismember(&pending, number) == 1) return number;
   return 0;
 }
@@ -67,7 +71,7 @@ int pending_signal() {
 // 0: none is pending
 int pending_signal_of(pid_t pid) {
   const uint64_t pending = pending_signals(pid);
-  for (const int number : kSignals)
+  for (const int number : kPending)
     if (pending & 1ull << (number - 1)) return number;
   return 0;
 }
@@ -75,8 +79,7 @@ int pending_signal_of(pid_t pid) {
 // number: 0: none
 Status aborted_by(int number, const char* operation) {
   if (number == 0) return {};
-  return Error::of(EINTR, "the {} was aborted by {}", operation,
-                   number == SIGTERM ? "SIGTERM" : "SIGINT");
+  return Error::of(EINTR, "the {} was aborted by SIG{}", operation, sigabbrev_np(number));
 }
 
 }  // namespace

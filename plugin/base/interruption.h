@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Reasons to end a dump or a restore early: SIGTERM or SIGINT to CRIU, and the deadline of the
-// option amdgpu.timeout.
+// Reasons to end a dump or a restore early: a signal that would end CRIU, and the deadline of
+// the option amdgpu.timeout.
 #pragma once
 
 #include <signal.h>
@@ -66,9 +66,9 @@ class Interruption {
   std::optional<Clock::time_point> start_;
 };
 
-// Makes SIGTERM and SIGINT fail check() until destroyed, unless CRIU ignores them. At other times
-// these signals end CRIU, and the kernel or AtSignal resumes the paused processes. Objects may be
-// nested.
+// Makes SIGTERM, SIGINT, SIGHUP and SIGQUIT fail check() until destroyed, unless CRIU ignores them.
+// At other times these signals end CRIU, and the kernel or AtSignal resumes the paused processes.
+// Objects may be nested.
 class CaughtSignals {
  public:
   CaughtSignals();

@@ -124,7 +124,7 @@ using testing::IsEmpty;
 using testing_support::program;
 
 TEST_F(Interrupted, ASignalEndsTheDumpAndContinuesTheProcess) {
-  for (const int number : {SIGTERM, SIGINT}) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
     program.log.clear();
     shared_disk().signalled = 0;
     testing_support::during_copies = [number, criu = getpid()] {
@@ -145,6 +145,18 @@ TEST_F(Interrupted, ASignalEndsTheDumpAndContinuesTheProcess) {
   sigaction(SIGTERM, nullptr, &now);
   EXPECT_EQ(now.sa_handler, SIG_DFL);
   EXPECT_EQ(dump(), 0) << log();
+}
+
+// As nohup(1) does.
+TEST_F(Interrupted, AnIgnoredSignalDoesNotEndTheDump) {
+  signal(SIGHUP, SIG_IGN);
+  testing_support::during_copies = [criu = getpid()] { syscall(SYS_kill, criu, SIGHUP); };
+  EXPECT_EQ(dump(), 0) << log();
+  testing_support::during_copies = {};
+  struct sigaction now{};
+  sigaction(SIGHUP, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_IGN);
+  signal(SIGHUP, SIG_DFL);
 }
 
 // Such a signal ends CRIU, as it does without the plugin.

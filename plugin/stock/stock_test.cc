@@ -178,7 +178,7 @@ TEST_F(Stock, ASecondFileOfTheProcessDoesNotPauseItAgain) {
 
 // The kernel would leave its queues stopped.
 TEST_F(Stock, ASignalBetweenTwoHooksUnpausesTheProcess) {
-  for (const bool all_hooks : {false, true}) {
+  for (const auto& [all_hooks, number] : {std::pair(false, SIGTERM), std::pair(true, SIGHUP)}) {
     const Fd unpaused(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     const pid_t criu = fork();
     if (criu == 0) {
@@ -191,12 +191,12 @@ TEST_F(Stock, ASignalBetweenTwoHooksUnpausesTheProcess) {
       if ((all_hooks ? dump_hooks() : pause(getpid())) != 0) _exit(2);
       eventfd_t early;
       if (eventfd_read(unpaused.get(), &early) == 0) _exit(3);
-      raise(SIGTERM);
+      raise(number);
       _exit(4);
     }
     int status = 0;
     ASSERT_EQ(waitpid(criu, &status, 0), criu);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << WEXITSTATUS(status);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << WEXITSTATUS(status);
     eventfd_t times = 0;
     eventfd_read(unpaused.get(), &times);
     EXPECT_EQ(times, 1u);

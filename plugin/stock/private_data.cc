@@ -44,6 +44,7 @@ constexpr uint32_t kMqdSize = 2048;
 constexpr uint32_t kStackOffsetWord = 174;
 constexpr uint32_t kStackSizeWord = 175;
 constexpr uint32_t kMaxStack = 1u << 20;
+constexpr size_t kMaxCores = 16;
 
 Error bad(const char* why) {
   return Error::of(EBADMSG, "the stock kernel's private data: {}", why);
@@ -135,6 +136,8 @@ class Describer {
   Result<uint64_t> room_wanted(const QueueRecord& record, Bytes mqds) {
     if (record.type != kCompute || record.control_stack_size != 0 || mqds.size() % kMqdSize != 0)
       return uint64_t{0};
+    if (mqds.size() > kMaxCores * kMqdSize)
+      return bad("a queue has more MQDs than a GPU has cores");
     uint64_t wanted = 0;
     for (; !mqds.empty(); mqds = mqds.subspan(kMqdSize)) {
       const uint32_t size = word(mqds, kStackSizeWord);

@@ -96,6 +96,13 @@ TEST_F(PrivateData, RefusesAnImpossibleControlStack) {
   EXPECT_THAT(problem(data, {0, 0, 1}), HasSubstr("inconsistent"));
 }
 
+TEST_F(PrivateData, RefusesMoreControlStacksThanAGpuHas) {
+  EXPECT_EQ(
+      problem(make_private_data(0, 0, {{.stack_size = kStack, .cores = 16}}, 0, 0), {0, 0, 1}), "");
+  EXPECT_THAT(problem(make_private_data(0, 0, {{.stack_size = 64, .cores = 17}}, 0, 0), {0, 0, 1}),
+              HasSubstr("more MQDs"));
+}
+
 TEST(Record, ReadsBackWhatWasWritten) {
   const Record record{{1, 0x80000002}, 7, {std::byte{1}, std::byte{2}}};
   const auto blob = encode(record);

@@ -32,13 +32,13 @@ void append(std::vector<std::byte>& to, uint32_t number, const FakeQueue& queue)
   append<uint32_t>(to, number);
   for (int i = 0; i < 7; i++) append<uint32_t>(to, i);
   append<uint32_t>(to, queue.stack_saved);
-  append<uint32_t>(to, queue.type == 0 ? kMqdBytes : 512);
+  append<uint32_t>(to, queue.type == 0 ? kMqdBytes * queue.cores : 512);
   append<uint32_t>(to, 0);
   if (queue.type == 0) {
     std::array<uint32_t, kMqdBytes / 4> mqd = {0xc0310800};
     mqd[174] = queue.stack_size - queue.stack_used;
     mqd[175] = queue.stack_size;
-    append(to, mqd);
+    for (uint32_t core = 0; core < queue.cores; core++) append(to, mqd);
   } else {
     pad(to, 512, 0x5d);
   }

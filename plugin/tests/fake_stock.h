@@ -17,6 +17,7 @@ struct FakeQueue {
   uint32_t stack_size = 0;  // as in its MQD
   uint32_t stack_used = 0;
   uint32_t stack_saved = 0;  // bytes behind the MQD
+  uint32_t cores = 1;        // each has such an MQD
 };
 std::vector<std::byte> make_private_data(uint32_t devices, uint32_t bos,
                                          const std::vector<FakeQueue>& queues, uint32_t events,

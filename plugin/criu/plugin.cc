@@ -125,7 +125,7 @@ void Plugin::note_needs(pid_t pid) {
   const std::string command_line{std::istreambuf_iterator<char>(file), {}};
   for (const host::CriuNeed& need : host::criu_needs_of(pid)) {
     if (host::is_met(need, command_line)) continue;
-    log_warning("{}", need.describe());
+    if (!host::has_no_options(command_line)) log_warning("{}", need.describe());
     needs_ += (needs_.empty() ? "" : ", or ") + need.describe();
   }
 }

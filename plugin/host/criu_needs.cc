@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -140,12 +141,40 @@ std::string note_on_ports(std::span<const pid_t> pids) {
       ports.size() == 1 ? "" : formatted(" and {} others", ports.size() - 1));
 }
 
+namespace {
+
+// As CRIU reads it: "4096", "1M". 0: it is no number.
+uint64_t number_of_bytes(std::string_view text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  constexpr std::string_view kUnits = "KMG";
+  const size_t unit = end == text.data() + text.size() ? kUnits.npos : kUnits.find(*end);
+  return unit == kUnits.npos ? number : number << (10 * (unit + 1));
+}
+
+}  // namespace
+
+bool has_no_options(std::string_view command_line) {
+  std::istringstream words{std::string(command_line)};
+  std::string program, command;
+  std::getline(words, program, '\0');
+  std::getline(words, command, '\0');
+  return command == "swrk" || command == "service";
+}
+
 bool is_met(const CriuNeed& need, std::string_view command_line) {
   constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
       {"--tcp-established", "--tcp-close"}, {"--shell-job", "-j"}, {"--file-locks", "-l"}};
-  if (!need.value.empty()) return false;
   std::istringstream words{std::string(command_line)};
   for (std::string word; std::getline(words, word, '\0');) {
+    if (!need.value.empty()) {
+      if (word.starts_with(need.option + "="))
+        word.erase(0, need.option.size() + 1);
+      else if (word != need.option || !std::getline(words, word, '\0'))
+        continue;
+      if (number_of_bytes(word) >= number_of_bytes(need.value)) return true;
+      continue;
+    }
     if (word == need.option) return true;
     for (const auto& [option, other] : kOtherOptions)
       if (option == need.option && other == word) return true;

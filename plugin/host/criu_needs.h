@@ -31,8 +31,10 @@ std::vector<CriuNeed> criu_needs_of(pid_t pid);
 std::vector<CriuNeed> criu_needs_of_tree(std::span<const pid_t> pids);
 // "" unless a restore in the network namespace of the processes must wait for ports.
 std::string note_on_ports(std::span<const pid_t> pids);
-// Whether CRIU's command line, as in /proc/PID/cmdline, has what is needed. False for an option
-// with a value.
+// True if CRIU's command line, as in /proc/PID/cmdline, does not show its options: another program,
+// such as a container runtime, sends them.
+bool has_no_options(std::string_view command_line);
+// True if it has what is needed; of a value, at least as much.
 bool is_met(const CriuNeed& need, std::string_view command_line);
 
 }  // namespace amdgpu_criu::host

@@ -16,6 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing_support::TempDir;
+using std::literals::operator""s;
 using std::literals::operator""sv;
 
 class CriuNeeds : public testing::Test {
@@ -155,6 +156,22 @@ TEST(CriuNeed, IsMetByTheOptionOrItsShortForm) {
   EXPECT_FALSE(is_met(locks, "criu\0dump\0-D\0x--file-locks\0"sv));
   EXPECT_TRUE(is_met(tcp, "criu\0dump\0--tcp-close\0"sv));
   EXPECT_FALSE(is_met({"--ghost-limit", "2", ""}, "criu\0dump\0--ghost-limit\0001\0"sv));
+}
+
+TEST(CriuNeed, AValueIsMetByOneThatSuffices) {
+  const CriuNeed need{"--ghost-limit", "2097152", ""};
+  for (const auto& enough : {"--ghost-limit\0002097152\0"sv, "--ghost-limit=2M\0"sv,
+                             "--ghost-limit\0001G\0"sv, "--ghost-limit=9999999\0-D\0x\0"sv})
+    EXPECT_TRUE(is_met(need, "criu\0dump\0"s.append(enough))) << enough;
+  for (const auto& less : {"--ghost-limit\0002097151\0"sv, "--ghost-limit=1M\0"sv,
+                           "--ghost-limit\0"sv, "-D\0002097152\0"sv, "--ghost-limit=\0"sv})
+    EXPECT_FALSE(is_met(need, "criu\0dump\0"s.append(less))) << less;
+}
+
+TEST(CriuNeed, ARuntimeSendsOptionsToCriu) {
+  EXPECT_TRUE(has_no_options("criu\0swrk\0003\0"sv));
+  EXPECT_TRUE(has_no_options("criu\0service\0"sv));
+  EXPECT_FALSE(has_no_options("criu\0dump\0-D\0swrk\0"sv));
 }
 
 TEST(CriuNeed, ATreeNeedsEachOptionOnceWithTheLargestValue) {

@@ -20,8 +20,9 @@ namespace {
 constexpr char kLastNumber[] = "/proc/sys/kernel/ns_last_pid";
 // The kernel gives none below by itself.
 constexpr pid_t kLowest = 300;
-// More than a restore has helpers.
-constexpr pid_t kBlock = 512;
+// More than a restore has helpers. Each of up to 64 GPUs has a thread and 8 for I/O, and there is a
+// thread to decompress for each CPU and for each GPU.
+constexpr pid_t kBlock = 2048;
 
 // The numbers from `next` to `end` are for helpers. 0: the kernel chooses.
 std::atomic<pid_t> next = 0, end = 0;

@@ -115,20 +115,27 @@ class Background::Child {
     sigprocmask(SIG_SETMASK, &all, nullptr);
     prctl(PR_SET_NAME, "amdgpu-criu");
     std::jthread worker;
-    if (work)
-      worker = start_helper_thread<std::jthread>([&] {
-        const Status status = without_exceptions([&]() -> Status {
-          work({[&](const Error& error) { fail(error); },
-                [&] { Report::send(result_, Report::kReady); }});
-          return {};
-        });
-        if (!status.ok()) fail(status.error());
-        Report::send(result_, Report::kDone);
+    if (work) {
+      const Status started = without_exceptions([&] {
+        worker = start_helper_thread<std::jthread>([&] { do_work(work); });
+        return Status();
       });
+      if (!started.ok()) fail(started.error());
+    }
     watch();
   }
 
  private:
+  void do_work(const Background::Work& work) {
+    const Status status = without_exceptions([&]() -> Status {
+      work({[&](const Error& error) { fail(error); },
+            [&] { Report::send(result_, Report::kReady); }});
+      return {};
+    });
+    if (!status.ok()) fail(status.error());
+    Report::send(result_, Report::kDone);
+  }
+
   [[noreturn]] void fail(const Error& error) {
     Report::send(result_, error.code(), error.message());
     _exit(1);

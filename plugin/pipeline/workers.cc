@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <system_error>
 
 #include "base/log.h"
@@ -13,9 +14,11 @@ namespace amdgpu_criu::pipeline {
 
 namespace {
 
-Status run_parts(const Workers::Task& task, size_t first, size_t end, Codec& codec) {
+// codec: made at the first call
+Status run_parts(const Workers::Task& task, size_t first, size_t end, std::optional<Codec>& codec) {
   return without_exceptions([&] {
-    for (size_t part = first; part < end; part++) task(part, codec);
+    if (!codec) codec.emplace();
+    for (size_t part = first; part < end; part++) task(part, *codec);
     return Status();
   });
 }
@@ -58,7 +61,7 @@ Workers::~Workers() {
 void Workers::start(Batch& batch, size_t parts, Task task) {
   batch.error_.reset();
   if (threads_.empty()) {
-    Codec codec;
+    std::optional<Codec> codec;
     if (Status status = run_parts(task, 0, parts, codec); !status.ok())
       batch.error_ = std::move(status).error();
     return;
@@ -81,7 +84,7 @@ Status Workers::wait(Batch& batch) {
 }
 
 void Workers::run() {
-  Codec codec;
+  std::optional<Codec> codec;
   std::unique_lock guard(lock_);
   while (true) {
     started_.wait(guard, [&] { return stop_ || !to_do_.empty(); });

@@ -13,7 +13,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/bounded_work.h"
 #include "base/ending_process.h"
+#include "base/pipe.h"
 #include "restore/orphans.h"
 
 namespace amdgpu_criu {
@@ -54,6 +56,25 @@ TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
       EXPECT_THAT(status.error().message(), HasSubstr("in the background: no room"));
     }
   }
+}
+
+// Its end may take long: a disk may not answer.
+TEST(BoundedWork, ReleasesWhatItHasIfCriuDies) {
+  Pipe pipe = std::move(*Pipe::create());
+  const pid_t criu = fork();
+  if (criu == 0) {
+    const Interruption none(std::chrono::seconds(0));
+    BoundedWork work(none, "writes");
+    const auto started = work.start([](const Background::Fail&) { pause(); },
+                                    [&] { (void)!write(pipe.write.get(), "x", 1); });
+    if (started.ok()) syscall(SYS_kill, getpid(), SIGKILL);
+    _exit(1);
+  }
+  pipe.write.reset();
+  char byte = 0;
+  EXPECT_EQ(read(pipe.read.get(), &byte, 1), 1);
+  EXPECT_EQ(byte, 'x');
+  waitpid(criu, nullptr, 0);
 }
 
 // CRIU takes the end of any child for that of a task: it ends, and leaves the network locked.

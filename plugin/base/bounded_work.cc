@@ -7,10 +7,22 @@ namespace {
 // The interval of checks for a signal to CRIU.
 constexpr std::chrono::milliseconds kLook{100};
 
+class AtDeath final : public Background::Watch {
+ public:
+  explicit AtDeath(const std::function<void()>& action) : action_(action) {}
+  void look() override {}
+  void main_died() override { action_(); }
+
+ private:
+  const std::function<void()>& action_;
+};
+
 }  // namespace
 
-Status BoundedWork::start(const Background::Work& work) {
-  process_ = TRY(Background::start({verb_}, work));
+Status BoundedWork::start(const Background::Work& work, const std::function<void()>& at_death) {
+  Background::Role role{verb_};
+  if (at_death) role.watch = [&](pid_t) { return std::make_unique<AtDeath>(at_death); };
+  process_ = TRY(Background::start(role, work));
   return {};
 }
 

@@ -3,6 +3,7 @@
 // fetched, can delay a system call without bound, and no signal but SIGKILL interrupts it.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "base/background.h"
@@ -16,8 +17,9 @@ class BoundedWork {
   BoundedWork(const Interruption& interruption, const char* verb)
       : interruption_(interruption), verb_(verb) {}
 
-  // The caller must have no threads. `work` may end early by calling its argument.
-  Status start(const Background::Work& work);
+  // The caller must have no threads. `work` may end early by calling its argument. at_death is
+  // called if CRIU dies: a thread of `work` may be blocked then, and delay the end of the process.
+  Status start(const Background::Work& work, const std::function<void()>& at_death = {});
   // Waits for the work. After an interruption the process still runs, until give_up().
   Status finish();
   // True if there is a process and finish() need not wait.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "dump/object_saver.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -51,7 +53,9 @@ Status ObjectSaver::start() {
   load_earlier(directory);
   shared_counts_ =
       TRY(Mapping::map(sizeof(SaveCounts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
-  TRY(writer_.start([&](const Background::Fail& fail) { save(directory, fail); }));
+  // The processes continue when the last descriptor of the session is closed.
+  TRY(writer_.start([&](const Background::Fail& fail) { save(directory, fail); },
+                    [&] { close(session_.get()); }));
   pending_.clear();
   part_++;
   return {};

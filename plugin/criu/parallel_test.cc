@@ -554,6 +554,8 @@ TEST_F(Parallel, ASignalAfterTheCommitKillsNoTask) {
   EXPECT_EQ(waitpid(task, nullptr, WNOHANG), 0);
   EXPECT_EQ(resume(1), -ENOTSUP) << log();
   end(kStageRestore, 0);
+  syscall(SYS_kill, task, SIGKILL);
+  waitpid(task, nullptr, 0);
   constexpr timespec kNow{};
   EXPECT_EQ(sigtimedwait(&terminate, nullptr, &kNow), SIGTERM);
   sigprocmask(SIG_UNBLOCK, &terminate, nullptr);
@@ -626,6 +628,7 @@ TEST_F(Parallel, ATaskThatWasForkedJustBeforeCriuDiesIsKilled) {
   for (int i = 0; i < 500 && waitpid(task, &status, WNOHANG) == 0; i++) usleep(10000);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   if (status == 0) syscall(SYS_kill, task, SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0) continue;
 }
 
 TEST_F(Parallel, AFailedRestoreLeavesNoProcess) {

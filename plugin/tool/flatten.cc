@@ -49,11 +49,13 @@ class NewDirectory {
   Fd fd_;
 };
 
-// Images never change, so a file can be in both directories.
+// A GPU image never changes, so it can be in both directories. CRIU writes a later dump over its images.
 Status link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  fs::create_hard_link(from, to, error);
-  if (!error) return {};
+  if (from.filename().string().starts_with("amdgpu-")) {
+    fs::create_hard_link(from, to, error);
+    if (!error) return {};
+  }
   fs::copy_file(from, to, error);
   if (!error) return {};
   return Error::of(error.value(), "cannot copy {} to {}: {}", from.string(), to.string(),

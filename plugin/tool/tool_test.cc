@@ -151,6 +151,8 @@ TEST_F(IncrementalTool, IsFlattenedIntoADirectoryThatIsWhole) {
   const Outcome verified = run("verify " + flat_);
   EXPECT_EQ(verified.status, 0) << verified.output;
   EXPECT_TRUE(std::filesystem::exists(flat_ + "/pstree.img"));
+  EXPECT_EQ(std::filesystem::hard_link_count(flat_ + "/pstree.img"), 1);
+  EXPECT_EQ(std::filesystem::hard_link_count(flat_ + "/" + image::process_file_name(0)), 2);
   EXPECT_FALSE(std::filesystem::exists(flat_ + "/parent"));
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import tempfile
 import unittest
 from pathlib import Path
@@ -222,6 +223,19 @@ class Helper(unittest.TestCase):
         _, messages = first.communicate(timeout=PATIENCE)
         self.assertEqual(first.returncode, 0, messages)
         self.assertTrue((self.node.store / "1" / "part").exists())
+        self.end(process)
+
+    def test_signals_of_slurm_do_not_end_a_dump(self) -> None:
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.node.say("slow-dump")
+        dump = self.node.start_dump("--leave-running")
+        wait_until((self.node.store / "new" / "part").exists)
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            dump.send_signal(number)
+        (self.node.work / "slow-dump").unlink()
+        _, messages = dump.communicate(timeout=PATIENCE)
+        self.assertEqual(dump.returncode, 0, messages)
         self.end(process)
 
     def test_a_node_that_fails_during_a_dump_leaves_the_previous_checkpoint(self) -> None:

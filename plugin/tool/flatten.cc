@@ -49,7 +49,8 @@ class NewDirectory {
   Fd fd_;
 };
 
-// A GPU image never changes, so it can be in both directories. CRIU writes a later dump over its images.
+// A GPU image never changes, so it can be in both directories. CRIU writes a later dump over its
+// own images.
 Status link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (from.filename().string().starts_with("amdgpu-")) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/pipe.h"
+#include "base/shell_word.h"
 
 namespace amdgpu_criu::snapshot {
 namespace {
@@ -21,17 +22,6 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 std::atomic<bool> interrupted = false;
-
-std::string quoted_for_shell(const std::string& word) {
-  constexpr std::string_view kPlain = "-_./:=,+@%[]^";
-  const auto is_plain = [&](unsigned char c) {
-    return isalnum(c) || kPlain.find(static_cast<char>(c)) != kPlain.npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
-}
 
 // As nohup(1) lets it be, for this command and for all that it runs.
 bool is_ignored(int number) {

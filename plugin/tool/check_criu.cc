@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/shell_word.h"
 #include "tool/check.h"
 
 namespace amdgpu_criu::tool {
@@ -25,10 +26,9 @@ struct Run {
 };
 
 Run run(const std::string& program, const char* arguments) {
-  std::string quoted = "'";
-  for (const char c : program) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  const std::string command = quoted_for_shell(program) + " " + arguments + " 2>&1 </dev/null";
   Run result;
-  FILE* pipe = popen(formatted("{}' {} 2>&1 </dev/null", quoted, arguments).c_str(), "r");
+  FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return result;
   char buffer[4096];
   while (const size_t got = fread(buffer, 1, sizeof(buffer), pipe))

@@ -23,11 +23,13 @@ int main(int argc, char** argv) try {
       ->envname("CRIU_LIBS_DIR");
   check->add_option("--directory", directory, "Also check this directory for images")
       ->type_name("DIR");
+  const auto add_pid = [](CLI::App* command, const char* name, pid_t& to, const char* text) {
+    return command->add_option(name, to, text)
+        ->type_name("PID")
+        ->check(CLI::PositiveNumber.description(""));
+  };
   pid_t pid = 0;
-  check
-      ->add_option("--pid", pid, "Report whether this process, with its descendants, can be dumped")
-      ->type_name("PID")
-      ->check(CLI::PositiveNumber.description(""));
+  add_pid(check, "--pid", pid, "Report whether this process, with its descendants, can be dumped");
   CLI::App* freeze = app.add_subcommand(
       "freeze", "Pause the GPU work of a process and its descendants, until thaw");
   CLI::App* thaw = app.add_subcommand("thaw", "End the pause of freeze");
@@ -39,18 +41,12 @@ int main(int argc, char** argv) try {
   CLI::App* state =
       app.add_subcommand("state", "Print whether a process is running, frozen or suspended");
   for (CLI::App* command : {freeze, thaw, suspend, resume, state})
-    command->add_option("--pid", pid, "The process")
-        ->type_name("PID")
-        ->check(CLI::PositiveNumber.description(""))
-        ->required();
+    add_pid(command, "--pid", pid, "The process")->required();
   CLI::App* pre_dump = app.add_subcommand(
       "pre-dump",
       "Save the GPU memory of a process and its descendants while they run, for a later criu dump");
   amdgpu_criu::tool::PreDumpOptions saved;
-  pre_dump->add_option("--pid,-t", saved.pid, "The process")
-      ->type_name("PID")
-      ->check(CLI::PositiveNumber.description(""))
-      ->required();
+  add_pid(pre_dump, "--pid,-t", saved.pid, "The process")->required();
   pre_dump->add_option("--images-dir,-D", saved.directory, "Where images are written")
       ->type_name("DIR")
       ->required();

@@ -307,7 +307,7 @@ class Checker:
         if guest.hardware.module != "none":
             problems += [text for text in [guest.unload()] if text]
         problems += [text for text in [guest.halt()] if text]
-        problems += [str(complaint) for complaint in guest.kernel.of(None)]
+        problems += [str(complaint) for complaint in guest.kernel.rest()]
         for problem in problems:
             self._fail("unload", f"unload/{name}", problem)
         if not problems:

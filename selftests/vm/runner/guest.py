@@ -327,7 +327,7 @@ class Guest:
                 return
 
     def _wait_for_kernel_mark(self, number: int) -> None:
-        limit = Deadline(5)
+        limit = self._limit(30)
         while number not in self.kernel.finished and not limit.passed():
             time.sleep(0.02)
             self._drain("kernel")

@@ -37,6 +37,7 @@ COMPLAINTS = re.compile("|".join((
     r"self-detected stall", r"detected stalls on CPUs", r"soft lockup", r"hard LOCKUP",
     r"Unable to handle kernel", r"unable to handle page fault", r"NULL pointer dereference",
     r"double free", r"bad unlock balance", r"object already free", r"nobody cared",
+    r"printk messages dropped",
     # The driver about its GPU.
     r"page fault \(src_id", r"[Rr]ing \S+ (?:timeout|reset)", r"GPU reset begin", r"\*ERROR\*",
 )))
@@ -61,6 +62,7 @@ class Complaint:
     test: str            # the test of it, or empty
     text: str
     context: list[str] = field(default_factory=list)
+    reported: bool = False
 
     def __str__(self) -> str:
         during = f" during {self.test}" if self.test else ""
@@ -124,8 +126,18 @@ class Watcher:
             if not self._allows(text):
                 self._complain(text, where)
 
-    def of(self, command: int | None) -> list[Complaint]:
-        return [complaint for complaint in self.complaints if complaint.command == command]
+    def of(self, command: int) -> list[Complaint]:
+        """The complaints of a command that has ended; not those that come later."""
+        if command not in self.finished:
+            self.complaints.append(Complaint(command, "", f"the log has no mark of command {command}'s end"))
+        mine = [complaint for complaint in self.complaints if complaint.command == command]
+        for complaint in mine:
+            complaint.reported = True
+        return mine
+
+    def rest(self) -> list[Complaint]:
+        """What of() did not return: complaints outside of commands, and those that came too late."""
+        return [complaint for complaint in self.complaints if not complaint.reported]
 
     def _complain(self, text: str, where: tuple[int | None, str] | None = None) -> None:
         """`where`: the command and the test; those that run now if not given."""

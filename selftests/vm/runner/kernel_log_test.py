@@ -12,7 +12,7 @@ def watch(*lines: str) -> Watcher:
 
 
 def texts(watcher: Watcher, command: int | None) -> list[str]:
-    return [complaint.text for complaint in watcher.of(command)]
+    return [complaint.text for complaint in watcher.complaints if complaint.command == command]
 
 
 class WatcherTest(unittest.TestCase):
@@ -43,6 +43,22 @@ class WatcherTest(unittest.TestCase):
         self.assertEqual(texts(watcher, None), ["WARNING: early", "WARNING: late"])
         self.assertEqual(watcher.finished, {1, 2})
 
+    def test_each_complaint_is_reported_once(self) -> None:
+        watcher = watch("WARNING: early", "vm: begin 1", "BUG: x", "vm: end 1")
+        self.assertEqual([one.text for one in watcher.of(1)], ["BUG: x"])
+        self.assertEqual([one.text for one in watcher.rest()], ["WARNING: early"])
+
+    def test_a_missing_end_is_a_complaint_and_what_comes_late_is_not_lost(self) -> None:
+        watcher = watch("vm: begin 1", "vm: begin 2", "vm: end 2")
+        self.assertEqual([one.text for one in watcher.of(1)],
+                         ["the log has no mark of command 1's end"])
+        watcher = watch("vm: begin 1")
+        watcher.of(1)
+        for line in ("BUG: x", "vm: end 1", "vm: begin 2", "vm: end 2"):
+            watcher.line(f"[    9.000001] {line}")
+        self.assertEqual(watcher.of(2), [])
+        self.assertEqual([one.text for one in watcher.rest()], ["BUG: x"])
+
     def test_messages_of_the_driver_about_its_gpu_are_complaints(self) -> None:
         for line in ("amdgpu 0000:00:04.0: [gfxhub0] no-retry page fault (src_id:0 ring:0 vmid:8)",
                      "amdgpu 0000:00:04.0: ring sdma0 timeout, signaled seq=5, emitted seq=6",
@@ -63,7 +79,7 @@ class WatcherTest(unittest.TestCase):
         watcher = watch("vm: begin 1", "vm: test a", "vm: allow in f", "WARNING: in f",
                         "vm: tested a", "WARNING: in f between", "vm: test b", "WARNING: in f of b",
                         "vm: tested b", "vm: end 1")
-        self.assertEqual([(c.test, c.text) for c in watcher.of(1)],
+        self.assertEqual([(c.test, c.text) for c in watcher.complaints],
                          [("", "WARNING: in f between"), ("b", "WARNING: in f of b")])
 
     def test_the_next_test_ends_the_previous_one(self) -> None:
@@ -86,7 +102,7 @@ class WatcherTest(unittest.TestCase):
                         "[IGT] p: finished subtest hang, SUCCESS", "ring sdma0 timeout, second",
                         "[IGT] p: starting subtest other", "ring sdma0 timeout, third",
                         "vm: end 1", "vm: begin 2", "vm: test p@hang", "ring sdma0 timeout, fourth")
-        self.assertEqual([(c.test, c.text) for c in watcher.of(1)],
+        self.assertEqual([(c.test, c.text) for c in watcher.complaints if c.command == 1],
                          [("", "ring sdma0 timeout, second"), ("p@other", "ring sdma0 timeout, third")])
         self.assertEqual(texts(watcher, 2), ["ring sdma0 timeout, fourth"])
 
@@ -128,22 +144,22 @@ class WatcherTest(unittest.TestCase):
         watcher = watch("vm: begin 1", "vm: test a",
                         *[f"ring sdma0 timeout, seq={number}" for number in range(9)],
                         "BUG: x", "vm: tested a")
-        self.assertEqual(len(watcher.of(1)), 4)
+        self.assertEqual(len(watcher.complaints), 4)
 
     def test_keeps_the_trace_with_a_complaint(self) -> None:
         watcher = watch("BUG: x", *[f"line {number}" for number in range(100)])
-        complaint, = watcher.of(None)
+        complaint, = watcher.complaints
         self.assertTrue(str(complaint).startswith("complaint: BUG: x\nline 0\nline 1\n"))
         self.assertEqual(len(complaint.context), 30)
 
     def test_an_allowed_complaint_ends_the_trace_of_the_previous_one(self) -> None:
         complaint, = watch("vm: begin 1", "vm: allow BUG: y", "BUG: x", "of x", "BUG: y",
-                           "of y").of(1)
+                           "of y").complaints
         self.assertEqual(complaint.context, ["of x"])
 
     def test_a_bad_pattern_is_a_complaint(self) -> None:
         for pattern in ("allow (", "allow ", "allow-in a (", "allow-in a"):
-            self.assertEqual(len(watch("vm: begin 1", f"vm: {pattern}").of(1)), 1, pattern)
+            self.assertEqual(len(watch("vm: begin 1", f"vm: {pattern}").complaints), 1, pattern)
 
     def test_sees_a_panic(self) -> None:
         self.assertTrue(watch("Kernel panic - not syncing: Fatal exception").panicked)

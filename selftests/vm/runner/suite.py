@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import configparser
 import fnmatch
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,13 +200,17 @@ def load(directory: Path, wanted: Sequence[str], module: str = "", base: str = D
 
 
 def take_turns(suites: Sequence[Suite], named: Sequence[str], seed: int) -> list[Suite]:
-    """All suites except those whose turn it is not; a suite that is `named` needs no turn."""
+    """All suites except those whose turn it is not; a suite that is `named` needs no turn.
+
+    Each word is a draw of its own: scenarios of a suite take turns by the same seed, and all of them
+    must meet all of the suites.
+    """
     waiting: dict[str, list[Suite]] = {}
     for suite in suites:
         if suite.turns and suite.name not in named:
             waiting.setdefault(suite.turns, []).append(suite)
-    left_out = [suite for group in waiting.values() for index, suite in enumerate(group)
-                if index != seed % len(group)]
+    chosen = [random.Random(f"{seed} {word}").choice(group) for word, group in waiting.items()]
+    left_out = [suite for group in waiting.values() for suite in group if suite not in chosen]
     return [suite for suite in suites if suite not in left_out]
 
 

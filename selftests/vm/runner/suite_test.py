@@ -128,10 +128,17 @@ class TurnsTest(unittest.TestCase):
         return "".join(one.name for one in take_turns(self.suites, named, seed))
 
     def test_one_of_each_word_runs(self) -> None:
-        self.assertEqual([self.names(seed) for seed in range(4)], ["abd", "acd", "ade", "abd"])
+        self.assertEqual({self.names(seed) for seed in range(100)}, {"abd", "acd", "ade"})
+        self.assertEqual(self.names(7), self.names(7))
 
     def test_a_name_needs_no_turn(self) -> None:
-        self.assertEqual([self.names(seed, "e") for seed in range(2)], ["abde", "acde"])
+        self.assertEqual({self.names(seed, "e") for seed in range(100)}, {"abde", "acde"})
+
+    def test_words_take_turns_independently(self) -> None:
+        both = [dataclasses.replace(suite(name, common="gpus = 1"), turns=turns)
+                for turns, names in (("x", "abc"), ("y", "def")) for name in names]
+        met = {"".join(one.name for one in take_turns(both, (), seed)) for seed in range(1000)}
+        self.assertEqual(len(met), 9)
 
 
 class PlanTest(unittest.TestCase):

@@ -29,12 +29,23 @@ class CatalogTest(unittest.TestCase):
         for names in catalog.TURNS:
             groups = [group for group, members in catalog.GROUPS.items() if set(names) & set(members)]
             members = {member for group in groups for member in catalog.GROUPS[group]}
-            for seed, name in enumerate(names):
+            had: set[str] = set()
+            for seed in range(200):
                 chosen, later = catalog.select([f"@{group}" for group in groups],
                                                 {"SEED": str(seed)})
-                self.assertEqual(set(names) & set(chosen), {name})
-                self.assertEqual(set(names) - {name}, set(names) & set(later))
+                ours = set(names) & set(chosen)
+                self.assertEqual(len(ours), 1)
+                self.assertEqual(set(names) - ours, set(names) & set(later))
                 self.assertEqual(set(chosen) | set(later), members)
+                had |= ours
+            self.assertEqual(had, set(names))
+
+    def test_sets_take_turns_independently(self) -> None:
+        first, second = (names for names in catalog.TURNS if names[0] in ("own_pages", "leave_running"))
+        waits = [catalog.waiting({"SEED": str(seed)}) for seed in range(1000)]
+        met = {(one, other) for one in first for other in second
+               for wait in waits if one not in wait and other not in wait}
+        self.assertEqual(len(met), len(first) * len(second))
 
     def test_a_name_needs_no_turn(self) -> None:
         self.assertEqual(catalog.select(list(catalog.TURNS[0]), {}), (list(catalog.TURNS[0]), []))

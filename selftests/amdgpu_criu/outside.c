@@ -286,35 +286,16 @@ TEST_F(outside, a_bo_that_a_KFD_process_and_a_file_share_is_reported)
 	kfd_close(&kfd);
 }
 
-/* A render node of vgem, which imports; -1: there is none. */
-static int open_importer(void)
-{
-	char path[32], name[16];
-	int fd, minor;
-
-	for (minor = 128; minor < 192; minor++) {
-		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
-
-		snprintf(path, sizeof(path), "/dev/dri/renderD%d", minor);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		memset(name, 0, sizeof(name));
-		if (fd >= 0 && !ioctl(fd, DRM_IOCTL_VERSION, &version) && !strcmp(name, "vgem"))
-			return fd;
-		close(fd);
-	}
-	return -1;
-}
-
 TEST_F(outside, a_bo_that_another_driver_has_imported_is_EOPNOTSUPP)
 {
-	const struct criu_node importer = { .fd = open_importer(), .kind = CRIU_NODE_RENDER };
 	struct share_exported *exported = share_board(sizeof(*exported));
 	struct drm_prime_handle prime = { .handle = self->handle, .flags = DRM_CLOEXEC };
+	struct criu_node importer;
 	struct kfd_gpu gpu;
 	struct kfd_bo bo;
 	struct kfd kfd;
 
-	if (importer.fd < 0)
+	if (render_open_importer(&importer))
 		SKIP(return, "no render node of vgem, as a driver that imports: modprobe vgem");
 	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
 	ASSERT_EQ(0, render_ioctl(&importer, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
@@ -336,7 +317,7 @@ TEST_F(outside, a_bo_that_another_driver_has_imported_is_EOPNOTSUPP)
 		close(prime.fd);
 		kfd_close(&kfd);
 	}
-	close(importer.fd);
+	criu_node_close(&importer);
 }
 
 TEST_F(outside, invalid_arguments_are_refused)

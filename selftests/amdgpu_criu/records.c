@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * RESTORE and the fields of records: each row makes one field of a valid blob invalid, and has the
- * errno that is expected. Afterwards the valid blob is restored in the same process.
+ * errno and the reason that are expected, so no other check may refuse it. The tables agree with
+ * the changed blob. Afterwards the valid blob is restored in the same process.
  */
 #include "kselftest_harness.h"
 
@@ -10,6 +11,7 @@
 #include "state.h"
 
 #define SVM_SIZE 0x20000
+#define ROOM 16
 
 /* Offsets of fields in bytes, as in kfd_criu_records.h. */
 enum process { PROCESS_FLAGS = 0, PROCESS_PAD = 4, PROCESS_R_DEBUG = 8 };
@@ -25,7 +27,8 @@ enum device {
 };
 
 enum bo {
-	BO_OBJECT_ID = 0, BO_SIZE = 8, BO_VA = 16, BO_USER_ADDR = 24, BO_GPU_ID = 40,
+	BO_OBJECT_ID = 0, BO_SIZE = 8, BO_VA = 16, BO_USER_ADDR = 24,
+	BO_MMAP_OFFSET = 32, BO_GPU_ID = 40,
 	BO_HANDLE = 44, BO_ALLOC_FLAGS = 48, BO_TABLE_FLAGS = 52, BO_DOMAIN = 56,
 	BO_NUM_MAPPED = 60, BO_FLAGS = 64, BO_PAD = 68, BO_MAPPED = 72,
 };
@@ -46,6 +49,14 @@ enum queue {
 
 enum svm { SVM_START = 0, SVM_SIZE_FIELD = 8, SVM_NUM = 16, SVM_PAD = 20, SVM_ATTR = 24 };
 
+/* Added to both sizes at once: eight bytes of the tail belong to the stack, not to the MQD. */
+#define MOVE_TO_STACK ((8ULL << 32) - 8)
+
+/* Reasons of several types of records */
+#define TAIL_FAULT "the tail is not as long as the record says"
+#define CREATE_FAULT "properties that AMDKFD_IOC_CREATE_QUEUE refuses"
+#define MQD_FAULT "MQD has words that this kernel sets itself"
+
 enum how { SET, ADD, OR, COPY };
 
 struct row {
@@ -55,6 +66,7 @@ struct row {
 	/* COPY: index of the record of the same type that has the value. */
 	__u64 value;
 	int errno_expected;
+	const char *reason; /* a part of it */
 };
 
 FIXTURE(records) {
@@ -103,6 +115,8 @@ FIXTURE_SETUP(records)
 	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);
 	ASSERT_TRUE(blob_copy(&self->blob, self->carry.image.blob, self->carry.image.blob_size));
+	ASSERT_GE(ROOM, self->carry.image.num_devices);
+	ASSERT_GE(ROOM, self->carry.image.num_bos);
 }
 
 FIXTURE_TEARDOWN(records)
@@ -132,26 +146,65 @@ static __u64 value_of(struct blob *blob, __u16 type, const struct row *row, size
 	return value;
 }
 
+/* A field of record @index of a type. */
+static void *field_of(FIXTURE_DATA(records) *self, __u16 type, unsigned int index, int offset)
+{
+	return (unsigned char *)blob_payload(&self->blob, blob_find(&self->blob, type, index)) +
+	       offset;
+}
+
+static __u32 word_of(FIXTURE_DATA(records) *self, __u16 type, unsigned int index, int offset)
+{
+	return *(__u32 *)field_of(self, type, index, offset);
+}
+
+static __u64 long_of(FIXTURE_DATA(records) *self, __u16 type, unsigned int index, int offset)
+{
+	return *(__u64 *)field_of(self, type, index, offset);
+}
+
+/* The tables as CHECKPOINT returns them with the changed blob */
+static void set_tables(FIXTURE_DATA(records) *self, struct amdgpu_criu_device *devices,
+		       struct amdgpu_criu_bo *bos)
+{
+	const struct criu_image *image = &self->carry.image;
+	const __u16 type = BLOB_KFD_BO;
+
+	for (__u32 i = 0; i < image->num_devices; i++) {
+		devices[i] = image->devices[i];
+		devices[i].gpu_id = word_of(self, BLOB_KFD_DEVICE, i, DEVICE_GPU_ID);
+	}
+	for (__u32 i = 0; i < image->num_bos; i++)
+		bos[i] = (struct amdgpu_criu_bo) {
+			.object_id = long_of(self, type, i, BO_OBJECT_ID),
+			.size = long_of(self, type, i, BO_SIZE),
+			.va = long_of(self, type, i, BO_VA),
+			.mmap_offset = long_of(self, type, i, BO_MMAP_OFFSET),
+			.gpu_id = word_of(self, type, i, BO_GPU_ID),
+			.handle = word_of(self, type, i, BO_HANDLE),
+			.domain = word_of(self, type, i, BO_DOMAIN),
+			.flags = word_of(self, type, i, BO_TABLE_FLAGS),
+		};
+}
+
 /* With the changed blob; then the blob is valid again. */
 static int restore_changed(FIXTURE_DATA(records) *self)
 {
 	struct amdgpu_criu_state args = criu_image_args(self->session, &self->carry.image);
+	struct amdgpu_criu_device devices[ROOM];
+	struct amdgpu_criu_bo bos[ROOM];
 	int ret;
 
 	blob_repair(&self->blob);
+	set_tables(self, devices, bos);
+	args.devices = (uintptr_t)devices;
+	args.bos = (uintptr_t)bos;
 	args.blob = (uintptr_t)self->blob.data;
 	args.blob_size = self->blob.size;
 	ret = criu_op(&self->kfd.node, RESTORE, &args);
 	self->blob.size = self->carry.image.blob_size;
 	memcpy(self->blob.data, self->carry.image.blob, self->blob.size);
 	return ret;
-}
-
-/* A field of record @index of a type. */
-static void *field_of(FIXTURE_DATA(records) *self, __u16 type, unsigned int index, int offset)
-{
-	return (unsigned char *)blob_payload(&self->blob, blob_find(&self->blob, type, index)) +
-	       offset;
 }
 
 /* One row on record @index of a type. */
@@ -168,41 +221,7 @@ static int restore_with(FIXTURE_DATA(records) *self, __u16 type, unsigned int in
 	return restore_changed(self);
 }
 
-#define EXPECT_ROWS(type, index, rows) \
-	do { \
-		for (size_t row = 0; row < ARRAY_SIZE(rows); row++) { \
-			EXPECT_EQ(-(rows)[row].errno_expected, \
-				  restore_with(self, (type), (index), &(rows)[row])) { \
-				TH_LOG("%s", (rows)[row].name); \
-			} \
-		} \
-	} while (0)
-
-TEST_F(records, invalid_process_fields_are_refused)
-{
-	static const struct row rows[] = {
-		{ "unknown flag", PROCESS_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
-		{ "pad", PROCESS_PAD, 4, SET, 1, EOPNOTSUPP },
-		{ "debug state without runtime-enable", PROCESS_R_DEBUG, 8, SET, 0x1000, EBADMSG },
-		{ "TTMPs without runtime-enable", PROCESS_FLAGS, 4, OR, 4, EBADMSG },
-	};
-
-	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
-}
-
-TEST_F(records, xnack_mode_on_a_gpu_without_it_is_ENODEV)
-{
-	static const struct row rows[] = {
-		{ "XNACK", PROCESS_FLAGS, 4, OR, 1, ENODEV },
-	};
-
-	if (self->kfd.gpu.gfx_version < 100000)
-		SKIP(return, "the GPU has XNACK");
-	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
-	EXPECT_NE(NULL, strstr(criu_reason, "XNACK mode was on"));
-}
-
-/* The same, and the call returns a reason with this text, by default the name of the row. */
+/* All rows; the call returns a reason with this text, by default the name of the row. */
 #define EXPECT_ROWS_REFUSED_FOR(type, index, rows, text) \
 	do { \
 		for (size_t row = 0; row < ARRAY_SIZE(rows); row++) { \
@@ -211,34 +230,64 @@ TEST_F(records, xnack_mode_on_a_gpu_without_it_is_ENODEV)
 			if (!expected) \
 				expected = (rows)[row].name; \
 			EXPECT_EQ(-(rows)[row].errno_expected, \
-				  restore_with(self, (type), (index), &(rows)[row])); \
+				  restore_with(self, (type), (index), &(rows)[row])) { \
+				TH_LOG("%s", (rows)[row].name); \
+			} \
 			EXPECT_NE(NULL, strstr(criu_reason, expected)) { \
 				TH_LOG("%s: %s", (rows)[row].name, criu_reason); \
 			} \
 		} \
 	} while (0)
 
+#define EXPECT_ROWS(type, index, rows) \
+	EXPECT_ROWS_REFUSED_FOR(type, index, rows, (rows)[row].reason)
+
+TEST_F(records, invalid_process_fields_are_refused)
+{
+	static const struct row rows[] = {
+		{ "unknown flag", PROCESS_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP, "unknown flags" },
+		{ "pad", PROCESS_PAD, 4, SET, 1, EOPNOTSUPP, "unknown flags" },
+		{ "debug state without runtime-enable", PROCESS_R_DEBUG, 8, SET, 0x1000, EBADMSG,
+		  "debug state without runtime-enable" },
+		{ "TTMPs without runtime-enable", PROCESS_FLAGS, 4, OR, 4, EBADMSG,
+		  "debug state without runtime-enable" },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
+}
+
+TEST_F(records, xnack_mode_on_a_gpu_without_it_is_ENODEV)
+{
+	static const struct row rows[] = {
+		{ "XNACK", PROCESS_FLAGS, 4, OR, 1, ENODEV, "XNACK mode was on" },
+	};
+
+	if (self->kfd.gpu.gfx_version < 100000)
+		SKIP(return, "the GPU has XNACK");
+	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
+}
+
 /* A GPU that differs: the reason names the property. */
 TEST_F(records, a_device_that_does_not_match_is_ENODEV)
 {
 	static const struct row rows[] = {
-		{ "graphics IP version", DEVICE_GC_VERSION, 4, ADD, 1, ENODEV },
-		{ "SDMA IP version", DEVICE_SDMA_VERSION, 4, ADD, 1, ENODEV },
-		{ "number of XCCs", DEVICE_NUM_XCC, 4, ADD, 1, ENODEV },
-		{ "number of SIMDs", DEVICE_SIMDS, 4, ADD, 4, ENODEV },
-		{ "number of arrays", DEVICE_ARRAYS, 4, ADD, 1, ENODEV },
-		{ "wave-save size", DEVICE_CWSR, 4, ADD, 0x1000, ENODEV },
-		{ "control stack size", DEVICE_CTL_STACK, 4, ADD, 0x1000, ENODEV },
-		{ "debug memory size", DEVICE_DEBUG_MEMORY, 4, ADD, 64, ENODEV },
-		{ "number of SDMA engines", DEVICE_SDMA_ENGINES, 4, ADD, 1, ENODEV },
-		{ "number of XGMI engines", DEVICE_XGMI_ENGINES, 4, ADD, 1, ENODEV },
-		{ "number of SDMA queues", DEVICE_SDMA_QUEUES, 4, ADD, 1, ENODEV },
-		{ "LDS base", DEVICE_LDS_BASE, 8, ADD, 0x1000, ENODEV },
-		{ "LDS limit", DEVICE_LDS_LIMIT, 8, ADD, 0x1000, ENODEV },
-		{ "scratch base", DEVICE_SCRATCH_BASE, 8, ADD, 0x1000, ENODEV },
-		{ "scratch limit", DEVICE_SCRATCH_LIMIT, 8, ADD, 0x1000, ENODEV },
-		{ "GPUVM base", DEVICE_GPUVM_BASE, 8, ADD, 0x1000, ENODEV },
-		{ "GPUVM limit", DEVICE_GPUVM_LIMIT, 8, ADD, 0x1000, ENODEV },
+		{ "graphics IP version", DEVICE_GC_VERSION, 4, ADD, 1, ENODEV, NULL },
+		{ "SDMA IP version", DEVICE_SDMA_VERSION, 4, ADD, 1, ENODEV, NULL },
+		{ "number of XCCs", DEVICE_NUM_XCC, 4, ADD, 1, ENODEV, NULL },
+		{ "number of SIMDs", DEVICE_SIMDS, 4, ADD, 4, ENODEV, NULL },
+		{ "number of arrays", DEVICE_ARRAYS, 4, ADD, 1, ENODEV, NULL },
+		{ "wave-save size", DEVICE_CWSR, 4, ADD, 0x1000, ENODEV, NULL },
+		{ "control stack size", DEVICE_CTL_STACK, 4, ADD, 0x1000, ENODEV, NULL },
+		{ "debug memory size", DEVICE_DEBUG_MEMORY, 4, ADD, 64, ENODEV, NULL },
+		{ "number of SDMA engines", DEVICE_SDMA_ENGINES, 4, ADD, 1, ENODEV, NULL },
+		{ "number of XGMI engines", DEVICE_XGMI_ENGINES, 4, ADD, 1, ENODEV, NULL },
+		{ "number of SDMA queues", DEVICE_SDMA_QUEUES, 4, ADD, 1, ENODEV, NULL },
+		{ "LDS base", DEVICE_LDS_BASE, 8, ADD, 0x1000, ENODEV, NULL },
+		{ "LDS limit", DEVICE_LDS_LIMIT, 8, ADD, 0x1000, ENODEV, NULL },
+		{ "scratch base", DEVICE_SCRATCH_BASE, 8, ADD, 0x1000, ENODEV, NULL },
+		{ "scratch limit", DEVICE_SCRATCH_LIMIT, 8, ADD, 0x1000, ENODEV, NULL },
+		{ "GPUVM base", DEVICE_GPUVM_BASE, 8, ADD, 0x1000, ENODEV, NULL },
+		{ "GPUVM limit", DEVICE_GPUVM_LIMIT, 8, ADD, 0x1000, ENODEV, NULL },
 	};
 
 	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_DEVICE, 0, rows, NULL);
@@ -247,9 +296,9 @@ TEST_F(records, a_device_that_does_not_match_is_ENODEV)
 TEST_F(records, a_device_with_older_firmware_is_ENODEV)
 {
 	static const struct row rows[] = {
-		{ "newer MEC firmware", DEVICE_MEC_FW, 4, ADD, 1, ENODEV },
-		{ "newer MEC2 firmware", DEVICE_MEC2_FW, 4, ADD, 1, ENODEV },
-		{ "newer SDMA firmware", DEVICE_SDMA_FW, 4, ADD, 1, ENODEV },
+		{ "newer MEC firmware", DEVICE_MEC_FW, 4, ADD, 1, ENODEV, NULL },
+		{ "newer MEC2 firmware", DEVICE_MEC2_FW, 4, ADD, 1, ENODEV, NULL },
+		{ "newer SDMA firmware", DEVICE_SDMA_FW, 4, ADD, 1, ENODEV, NULL },
 	};
 
 	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_DEVICE, 0, rows, "has firmware MEC");
@@ -258,12 +307,16 @@ TEST_F(records, a_device_with_older_firmware_is_ENODEV)
 TEST_F(records, invalid_device_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "unknown flag", DEVICE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
-		{ "no id", DEVICE_GPU_ID, 4, SET, 0, EBADMSG },
-		{ "id of no GPU", DEVICE_GPU_ID, 4, SET, 0x10000, EBADMSG },
-		{ "no VM, but a file", DEVICE_FLAGS, 4, SET, 0, EBADMSG },
-		{ "scratch beyond 32 bits", DEVICE_SCRATCH_VA, 8, SET, 1ULL << 32, EBADMSG },
-		{ "no doorbells, but queues", DEVICE_FLAGS, 4, SET, 1, EBADMSG },
+		{ "unknown flag", DEVICE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP, "unknown flags" },
+		{ "no id", DEVICE_GPU_ID, 4, SET, 0, EBADMSG, "table and record do not agree" },
+		{ "id of no GPU", DEVICE_GPU_ID, 4, SET, 0x10000, EBADMSG,
+		  "table and record do not agree" },
+		{ "no VM, but a file", DEVICE_FLAGS, 4, SET, 0, EBADMSG,
+		  "table and record do not agree" },
+		{ "scratch beyond 32 bits", DEVICE_SCRATCH_VA, 8, SET, 1ULL << 32, EBADMSG,
+		  "scratch address above 4 GiB" },
+		{ "no doorbells, but queues", DEVICE_FLAGS, 4, SET, 1, EBADMSG,
+		  "on a GPU without doorbells" },
 	};
 
 	EXPECT_ROWS(BLOB_KFD_DEVICE, 0, rows);
@@ -273,8 +326,8 @@ TEST_F(records, invalid_device_fields_are_refused)
 TEST_F(records, handles_that_an_idr_cannot_walk_are_refused)
 {
 	static const struct row rows[] = {
-		{ "out of range", BO_HANDLE, 4, SET, 0x80000000, EBADMSG },
-		{ "the last number", BO_HANDLE, 4, SET, 0x7fffffff, EBADMSG },
+		{ "out of range", BO_HANDLE, 4, SET, 0x80000000, EBADMSG, NULL },
+		{ "the last number", BO_HANDLE, 4, SET, 0x7fffffff, EBADMSG, NULL },
 	};
 
 	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_BO, 0, rows, "bad id or handle");
@@ -283,28 +336,39 @@ TEST_F(records, handles_that_an_idr_cannot_walk_are_refused)
 TEST_F(records, invalid_bo_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "no object", BO_OBJECT_ID, 8, SET, 0, EBADMSG },
-		{ "duplicate object", BO_OBJECT_ID, 8, COPY, 1, EBADMSG },
-		{ "duplicate handle", BO_HANDLE, 4, COPY, 1, EBADMSG },
-		{ "GPU that does not exist", BO_GPU_ID, 4, SET, 1, EBADMSG },
-		{ "no size", BO_SIZE, 8, SET, 0, EBADMSG },
-		{ "size of half a page", BO_SIZE, 8, ADD, 0x800, EBADMSG },
-		{ "size of 2^63", BO_SIZE, 8, SET, 1ULL << 63, EBADMSG },
-		{ "address inside of a page", BO_VA, 8, ADD, 8, EBADMSG },
-		{ "address out of range", BO_VA, 8, SET, 1ULL << 58, EBADMSG },
-		{ "address of another", BO_VA, 8, COPY, 1, EBADMSG },
-		{ "mapped without an address", BO_VA, 8, SET, 0, EBADMSG },
-		{ "user address without a userptr", BO_USER_ADDR, 8, SET, 0x1000, EBADMSG },
-		{ "two kinds", BO_ALLOC_FLAGS, 4, OR, 3, EBADMSG },
-		{ "no kind", BO_ALLOC_FLAGS, 4, SET, 0, EBADMSG },
-		{ "unknown attribute", BO_ALLOC_FLAGS, 4, OR, 1 << 16, EOPNOTSUPP },
-		{ "kind of a later kernel", BO_ALLOC_FLAGS, 4, SET, 1 << 16, EOPNOTSUPP },
-		{ "domain of another kind", BO_DOMAIN, 4, ADD, 1, EBADMSG },
-		{ "table flags of another kind", BO_TABLE_FLAGS, 4, SET, 2, EBADMSG },
-		{ "number of GPUs beyond the tail", BO_NUM_MAPPED, 4, SET, 0xffffffff, EBADMSG },
-		{ "unknown flag", BO_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
-		{ "pad", BO_PAD, 4, SET, 1, EOPNOTSUPP },
-		{ "mapped on a GPU that does not exist", BO_MAPPED, 4, SET, 1, EBADMSG },
+		{ "no object", BO_OBJECT_ID, 8, SET, 0, EBADMSG, "bad id or handle" },
+		{ "duplicate object", BO_OBJECT_ID, 8, COPY, 1, EBADMSG,
+		  "its object occurs twice" },
+		{ "duplicate handle", BO_HANDLE, 4, COPY, 1, EBADMSG, "its number occurs twice" },
+		{ "GPU that does not exist", BO_GPU_ID, 4, SET, 1, EBADMSG,
+		  ": on a GPU without a VM" },
+		{ "no size", BO_SIZE, 8, SET, 0, EBADMSG, "bad size or address" },
+		{ "size of half a page", BO_SIZE, 8, ADD, 0x800, EBADMSG, "bad size or address" },
+		{ "size of 2^63", BO_SIZE, 8, SET, 1ULL << 63, EBADMSG, "bad size or address" },
+		{ "address inside of a page", BO_VA, 8, ADD, 8, EBADMSG, "bad size or address" },
+		{ "address out of range", BO_VA, 8, SET, 1ULL << 58, EBADMSG,
+		  "bad size or address" },
+		{ "address of another", BO_VA, 8, COPY, 1, EBADMSG, "it overlaps another" },
+		{ "mapped without an address", BO_VA, 8, SET, 0, EBADMSG,
+		  "mapped, but has no address" },
+		{ "user address without a userptr", BO_USER_ADDR, 8, SET, 0x1000, EBADMSG,
+		  "bad user address" },
+		{ "two kinds", BO_ALLOC_FLAGS, 4, OR, 3, EBADMSG, "flags of several kinds of BO" },
+		{ "no kind", BO_ALLOC_FLAGS, 4, SET, 0, EBADMSG, "flags of several kinds of BO" },
+		{ "unknown attribute", BO_ALLOC_FLAGS, 4, OR, 1 << 16, EOPNOTSUPP,
+		  "unknown flags" },
+		{ "kind of a later kernel", BO_ALLOC_FLAGS, 4, SET, 1 << 16, EOPNOTSUPP,
+		  "unknown flags" },
+		{ "domain of another kind", BO_DOMAIN, 4, ADD, 1, EBADMSG,
+		  "domain or flags do not fit its kind" },
+		{ "table flags of another kind", BO_TABLE_FLAGS, 4, SET, 2, EBADMSG,
+		  "domain or flags do not fit its kind" },
+		{ "number of GPUs beyond the tail", BO_NUM_MAPPED, 4, SET, 0xffffffff, EBADMSG,
+		  TAIL_FAULT },
+		{ "unknown flag", BO_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP, "unknown flags" },
+		{ "pad", BO_PAD, 4, SET, 1, EOPNOTSUPP, "unknown flags" },
+		{ "mapped on a GPU that does not exist", BO_MAPPED, 4, SET, 1, EBADMSG,
+		  "mapped on a GPU without a VM" },
 	};
 
 	EXPECT_ROWS(BLOB_KFD_BO, 0, rows);
@@ -412,16 +476,22 @@ TEST_F(records, an_event_page_that_does_not_fit_its_bo_is_refused)
 TEST_F(records, invalid_event_page_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "in a BO that does not exist", PAGE_HANDLE, 8, SET, 0x1234500000001, EBADMSG },
-		{ "no bytes mapped", PAGE_MAPPED, 8, SET, 0, EBADMSG },
-		{ "more mapped than there is", PAGE_MAPPED, 8, SET, 1 << 20, EBADMSG },
-		{ "half a slot mapped", PAGE_MAPPED, 8, ADD, -4, EBADMSG },
-		{ "different number of slots", PAGE_SLOTS, 4, ADD, -1, EBADMSG },
-		{ "slots beyond the tail", PAGE_SLOTS, 4, SET, 0xffffffff, EBADMSG },
-		{ "pad", PAGE_PAD, 4, SET, 1, EBADMSG },
+		{ "in a BO that does not exist", PAGE_HANDLE, 8, SET, 0x1234500000001, EBADMSG,
+		  "not in a GTT BO" },
+		{ "different number of slots", PAGE_SLOTS, 4, ADD, -1, EBADMSG, TAIL_FAULT },
+		{ "slots beyond the tail", PAGE_SLOTS, 4, SET, 0xffffffff, EBADMSG, TAIL_FAULT },
+		{ "pad", PAGE_PAD, 4, SET, 1, EBADMSG, "pad is not zero" },
+	};
+	static const struct row mapped[] = {
+		{ "no bytes mapped", PAGE_MAPPED, 8, SET, 0, EBADMSG, NULL },
+		{ "more mapped than there is", PAGE_MAPPED, 8, SET, 1 << 20, EBADMSG, NULL },
+		{ "half a slot mapped", PAGE_MAPPED, 8, ADD, -4, EBADMSG, NULL },
 	};
 
 	EXPECT_ROWS(BLOB_KFD_EVENT_PAGE, 0, rows);
+	/* Before, the page is in kernel memory. */
+	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_EVENT_PAGE, 0, mapped,
+				kernel_is_at_least(7, 3) ? "does not fit its BO" : "mapped size");
 }
 
 static int restore_with_options(FIXTURE_DATA(records) *self, __u32 delay, __u32 pad)
@@ -450,19 +520,21 @@ TEST_F(records, options_are_refused_if_invalid_or_unknown)
 	EXPECT_EQ(-EBADMSG, restore_with_options(self, 0, 0));
 	EXPECT_NE(NULL, strstr(criu_reason, "no option is set"));
 	EXPECT_EQ(-EBADMSG, restore_with_options(self, 5, 1));
+	EXPECT_NE(NULL, strstr(criu_reason, "pad is not zero"));
 }
 
 TEST_F(records, invalid_event_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "duplicate id", EVENT_ID, 4, COPY, 1, EBADMSG },
-		{ "id beyond the slots", EVENT_ID, 4, SET, 4096, EBADMSG },
-		{ "id of events with a slot", EVENT_TYPE, 4, SET, KFD_IOC_EVENT_MEMORY, EBADMSG },
+		{ "duplicate id", EVENT_ID, 4, COPY, 1, EBADMSG, "its number occurs twice" },
+		{ "id beyond the slots", EVENT_ID, 4, SET, 4096, EBADMSG, ": id" },
+		{ "id of events with a slot", EVENT_TYPE, 4, SET, KFD_IOC_EVENT_MEMORY, EBADMSG,
+		  ": id" },
 		{ "last id of events without one", EVENT_ID, 8, SET,
-		  (__u64)KFD_IOC_EVENT_MEMORY << 32 | 0x7fffffff, EBADMSG },
-		{ "unknown flag", EVENT_FLAGS, 4, OR, 4, EBADMSG },
-		{ "pad", EVENT_PAD, 4, SET, 1, EBADMSG },
-		{ "age 0", EVENT_AGE, 8, SET, 0, EBADMSG },
+		  (__u64)KFD_IOC_EVENT_MEMORY << 32 | 0x7fffffff, EBADMSG, ": id" },
+		{ "unknown flag", EVENT_FLAGS, 4, OR, 4, EBADMSG, "unknown flags" },
+		{ "pad", EVENT_PAD, 4, SET, 1, EBADMSG, "pad is not zero" },
+		{ "age 0", EVENT_AGE, 8, SET, 0, EBADMSG, ": age" },
 	};
 
 	EXPECT_ROWS(BLOB_KFD_EVENT, 0, rows);
@@ -472,32 +544,49 @@ TEST_F(records, invalid_event_fields_are_refused)
 TEST_F(records, invalid_compute_queue_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "GPU that does not exist", QUEUE_GPU_ID, 4, SET, 1, EBADMSG },
-		{ "duplicate id", QUEUE_ID, 4, COPY, 1, EBADMSG },
-		{ "id out of range", QUEUE_ID, 4, SET, 1024, EBADMSG },
-		{ "type out of range", QUEUE_TYPE, 4, SET, 4, EBADMSG },
-		{ "SDMA queue with fields of a compute queue", QUEUE_TYPE, 4, SET, 1, EBADMSG },
-		{ "unknown flag", QUEUE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
-		{ "wave-save area outside of SVM ranges", QUEUE_FLAGS, 4, OR, 4, EBADMSG },
-		{ "no ring", QUEUE_RING, 8, SET, 0, EBADMSG },
-		{ "ring size not a power of two", QUEUE_RING_SIZE, 8, SET, 0x3000, EBADMSG },
-		{ "ring of 2^32 bytes", QUEUE_RING_SIZE, 8, SET, 1ULL << 32, EBADMSG },
-		{ "metadata of 2^32 bytes", QUEUE_METADATA, 8, SET, 1ULL << 32, EBADMSG },
-		{ "read pointer in the kernel", QUEUE_READ, 8, SET, ~0xfULL, EBADMSG },
-		{ "write pointer in the kernel", QUEUE_WRITE, 8, SET, ~0xfULL, EBADMSG },
-		{ "EOP buffer in the kernel", QUEUE_EOP, 8, SET, ~0xfffULL, EBADMSG },
-		{ "wave-save area in the kernel", QUEUE_CTX, 8, SET, ~0xfffULL, EBADMSG },
-		{ "control stack of another size", QUEUE_CTL_STACK, 4, ADD, 0x1000, EBADMSG },
-		{ "percent", QUEUE_PERCENT, 4, SET, 101, EBADMSG },
-		{ "percent beyond a byte", QUEUE_PERCENT, 4, SET, 0x100, EBADMSG },
-		{ "priority", QUEUE_PRIORITY, 4, SET, 16, EBADMSG },
-		{ "graphics core beyond a byte", QUEUE_XCC, 4, SET, 0x100, EBADMSG },
-		{ "doorbell of another", QUEUE_DOORBELL, 4, COPY, 1, EBADMSG },
-		{ "doorbell number out of range", QUEUE_DOORBELL_ID, 4, SET, 1024, EBADMSG },
-		{ "MQD of another size", QUEUE_MQD_SIZE, 4, ADD, 8, EBADMSG },
-		{ "stacks beyond the tail", QUEUE_STACK_SIZE, 4, SET, 0xffffff00, EBADMSG },
-		{ "pad", QUEUE_PAD, 4, SET, 1, EBADMSG },
-		{ "word of the MQD that the kernel sets", QUEUE_MQD, 4, SET, 1, EOPNOTSUPP },
+		{ "GPU that does not exist", QUEUE_GPU_ID, 4, SET, 1, EBADMSG,
+		  "on a GPU without doorbells" },
+		{ "duplicate id", QUEUE_ID, 4, COPY, 1, EBADMSG, "its number occurs twice" },
+		{ "id out of range", QUEUE_ID, 4, SET, 1024, EBADMSG, "id, ring or pad" },
+		{ "type out of range", QUEUE_TYPE, 4, SET, 4, EBADMSG, CREATE_FAULT },
+		{ "SDMA queue with fields of a compute queue", QUEUE_TYPE, 4, SET, 1, EBADMSG,
+		  ": MQD size" },
+		{ "unknown flag", QUEUE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP, "unknown flags" },
+		{ "wave-save area outside of SVM ranges", QUEUE_FLAGS, 4, OR, 4, EBADMSG,
+		  "its wave-save area is in no SVM range" },
+		{ "no ring", QUEUE_RING, 8, SET, 0, EBADMSG, "id, ring or pad" },
+		{ "ring size not a power of two", QUEUE_RING_SIZE, 8, SET, 0x3000, EBADMSG,
+		  CREATE_FAULT },
+		{ "ring of 2^32 bytes", QUEUE_RING_SIZE, 8, SET, 1ULL << 32, EBADMSG,
+		  CREATE_FAULT },
+		{ "metadata of 2^32 bytes", QUEUE_METADATA, 8, SET, 1ULL << 32, EBADMSG,
+		  CREATE_FAULT },
+		{ "read pointer in the kernel", QUEUE_READ, 8, SET, ~0xfULL, EBADMSG,
+		  CREATE_FAULT },
+		{ "write pointer in the kernel", QUEUE_WRITE, 8, SET, ~0xfULL, EBADMSG,
+		  CREATE_FAULT },
+		{ "EOP buffer in the kernel", QUEUE_EOP, 8, SET, ~0xfffULL, EBADMSG, CREATE_FAULT },
+		{ "wave-save area in the kernel", QUEUE_CTX, 8, SET, ~0xfffULL, EBADMSG,
+		  CREATE_FAULT },
+		{ "control stack of another size", QUEUE_CTL_STACK, 4, ADD, 0x1000, EBADMSG,
+		  ": control stack" },
+		{ "percent", QUEUE_PERCENT, 4, SET, 101, EBADMSG, CREATE_FAULT },
+		{ "percent beyond a byte", QUEUE_PERCENT, 4, SET, 0x100, EBADMSG, CREATE_FAULT },
+		{ "priority", QUEUE_PRIORITY, 4, SET, 16, EBADMSG, CREATE_FAULT },
+		{ "graphics core beyond a byte", QUEUE_XCC, 4, SET, 0x100, EBADMSG, CREATE_FAULT },
+		{ "doorbell of another", QUEUE_DOORBELL, 4, COPY, 1, EBADMSG, ": doorbell" },
+		{ "doorbell number out of range", QUEUE_DOORBELL_ID, 4, SET, 1024, EBADMSG,
+		  ": doorbell" },
+		{ "number and doorbell of another", QUEUE_DOORBELL_ID, 8, COPY, 1, EBADMSG,
+		  "its doorbell occurs twice" },
+		{ "MQD beyond the tail", QUEUE_MQD_SIZE, 4, ADD, 8, EBADMSG, TAIL_FAULT },
+		{ "MQD of another size", QUEUE_MQD_SIZE, 8, ADD, MOVE_TO_STACK, EBADMSG,
+		  ": MQD size" },
+		{ "stacks beyond the tail", QUEUE_STACK_SIZE, 4, SET, 0xffffff00, EBADMSG,
+		  TAIL_FAULT },
+		{ "pad", QUEUE_PAD, 4, SET, 1, EBADMSG, "id, ring or pad" },
+		{ "word of the MQD that the kernel sets", QUEUE_MQD, 4, SET, 1, EOPNOTSUPP,
+		  MQD_FAULT },
 	};
 
 	EXPECT_ROWS(BLOB_KFD_QUEUE, 0, rows);
@@ -507,8 +596,10 @@ TEST_F(records, invalid_compute_queue_fields_are_refused)
 TEST_F(records, logical_ids_of_xccs_that_occur_twice_are_refused)
 {
 	static const struct row rows[] = {
-		{ "id of another XCC", QUEUE_MQD + 4 * 39, 4, ADD, 1, EBADMSG },
-		{ "id out of range", QUEUE_MQD + 4 * 39, 4, SET, ~0u, EBADMSG },
+		{ "id of another XCC", QUEUE_MQD + 4 * 39, 4, ADD, 1, EBADMSG,
+		  "logical ids of XCCs" },
+		{ "id out of range", QUEUE_MQD + 4 * 39, 4, SET, ~0u, EBADMSG,
+		  "logical ids of XCCs" },
 	};
 	struct kfd_gpu gpu;
 
@@ -542,7 +633,7 @@ TEST_F(records, waves_of_another_trap_handler_are_ENODEV)
 	for (int bit = 0; bit <= 32; bit += 16) {
 		const struct row rows[] = {
 			{ "layout of saved waves", DEVICE_WAVE_LAYOUT, 8, ADD, 1ULL << bit,
-			  ENODEV },
+			  ENODEV, NULL },
 		};
 
 		save_waves(&self->blob, 1);
@@ -554,7 +645,7 @@ TEST_F(records, waves_of_another_trap_handler_are_ENODEV)
 TEST_F(records, a_cu_mask_on_a_gpu_with_other_cus_is_ENODEV)
 {
 	static const struct row rows[] = {
-		{ "CUs per shader array", QUEUE_CUS, 1, SET, 255, ENODEV },
+		{ "CUs per shader array", QUEUE_CUS, 1, SET, 255, ENODEV, NULL },
 	};
 	char *queue = blob_payload(&self->blob, blob_find(&self->blob, BLOB_KFD_QUEUE, 0));
 
@@ -566,7 +657,7 @@ TEST_F(records, a_cu_mask_on_a_gpu_with_other_cus_is_ENODEV)
 TEST_F(records, waves_without_room_in_their_engine_are_ENODEV)
 {
 	static const struct row rows[] = {
-		{ "CUs per shader array", QUEUE_CUS, 1, SET, 255, ENODEV },
+		{ "CUs per shader array", QUEUE_CUS, 1, SET, 255, ENODEV, NULL },
 	};
 	save_waves(&self->blob, 255);
 	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_QUEUE, 0, rows, NULL);
@@ -575,31 +666,56 @@ TEST_F(records, waves_without_room_in_their_engine_are_ENODEV)
 TEST_F(records, invalid_sdma_queue_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "GWS", QUEUE_FLAGS, 4, OR, 1, EBADMSG },
-		{ "doorbell of another engine", QUEUE_SDMA_ID, 4, ADD, 1, ENODEV },
-		{ "queue that no engine has", QUEUE_SDMA_ID, 4, SET, 0xffff, ENODEV },
-		{ "wave-save area in SVM", QUEUE_FLAGS, 4, OR, 4, EBADMSG },
-		{ "control stack", QUEUE_STACK_SIZE, 4, SET, 8, EBADMSG },
-		{ "MQD of another size", QUEUE_MQD_SIZE, 4, ADD, -8, EBADMSG },
-		{ "word of the MQD that the kernel sets", QUEUE_MQD, 4, SET, 1, EOPNOTSUPP },
+		{ "GWS", QUEUE_FLAGS, 4, OR, 1, EBADMSG, "fields of a compute queue" },
+		{ "doorbell of another engine", QUEUE_SDMA_ID, 4, ADD, 1, ENODEV,
+		  "doorbell is number" },
+		{ "queue that no engine has", QUEUE_SDMA_ID, 4, SET, 0xffff, ENODEV,
+		  "has no SDMA queue" },
+		{ "wave-save area in SVM", QUEUE_FLAGS, 4, OR, 4, EBADMSG,
+		  "fields of a compute queue" },
+		{ "control stack beyond the tail", QUEUE_STACK_SIZE, 4, SET, 8, EBADMSG,
+		  TAIL_FAULT },
+		{ "MQD shorter than the tail", QUEUE_MQD_SIZE, 4, ADD, -8, EBADMSG, TAIL_FAULT },
+		{ "MQD of another size", QUEUE_MQD_SIZE, 8, ADD, MOVE_TO_STACK, EBADMSG,
+		  ": MQD size" },
+		{ "word of the MQD that the kernel sets", QUEUE_MQD, 4, SET, 1, EOPNOTSUPP,
+		  MQD_FAULT },
 	};
 
 	EXPECT_ROWS(BLOB_KFD_QUEUE, 1, rows);
 }
 
+TEST_F(records, a_control_stack_of_an_sdma_queue_is_refused)
+{
+	static const __u64 stack;
+	size_t at = blob_find(&self->blob, BLOB_KFD_QUEUE, 1);
+	struct blob_record *record = blob_record(&self->blob, at);
+
+	*(__u32 *)field_of(self, BLOB_KFD_QUEUE, 1, QUEUE_STACK_SIZE) = sizeof(stack);
+	blob_insert(&self->blob, at + sizeof(*record) + record->size, &stack, sizeof(stack));
+	record->size += sizeof(stack);
+	EXPECT_EQ(-EBADMSG, restore_changed(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "fields of a compute queue")) {
+		TH_LOG("%s", criu_reason);
+	}
+}
+
 TEST_F(records, invalid_svm_range_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "address inside of a page", SVM_START, 8, ADD, 8, EBADMSG },
-		{ "no address", SVM_START, 8, SET, 0, EBADMSG },
-		{ "address of another", SVM_START, 8, COPY, 1, EBADMSG },
-		{ "no size", SVM_SIZE_FIELD, 8, SET, 0, EBADMSG },
-		{ "half a page", SVM_SIZE_FIELD, 8, ADD, 0x800, EBADMSG },
-		{ "beyond the end", SVM_SIZE_FIELD, 8, SET, ~0xfffULL, EBADMSG },
-		{ "attributes beyond the tail", SVM_NUM, 4, SET, 0xffffffff, EBADMSG },
-		{ "pad", SVM_PAD, 4, SET, 1, EBADMSG },
-		{ "unknown attribute", SVM_ATTR, 4, SET, 0x77, EBADMSG },
-		{ "location on a GPU that does not exist", SVM_ATTR + 4, 4, SET, 1, EBADMSG },
+		{ "address inside of a page", SVM_START, 8, ADD, 8, EBADMSG,
+		  "address, size or pad" },
+		{ "no address", SVM_START, 8, SET, 0, EBADMSG, "address, size or pad" },
+		{ "address of another", SVM_START, 8, COPY, 1, EBADMSG, "it overlaps another" },
+		{ "no size", SVM_SIZE_FIELD, 8, SET, 0, EBADMSG, "address, size or pad" },
+		{ "half a page", SVM_SIZE_FIELD, 8, ADD, 0x800, EBADMSG, "address, size or pad" },
+		{ "beyond the end", SVM_SIZE_FIELD, 8, SET, ~0xfffULL, EBADMSG,
+		  "it overlaps another" },
+		{ "attributes beyond the tail", SVM_NUM, 4, SET, 0xffffffff, EBADMSG, TAIL_FAULT },
+		{ "pad", SVM_PAD, 4, SET, 1, EBADMSG, "address, size or pad" },
+		{ "unknown attribute", SVM_ATTR, 4, SET, 0x77, EBADMSG, ": attributes" },
+		{ "location on a GPU that does not exist", SVM_ATTR + 4, 4, SET, 1, EBADMSG,
+		  ": attributes" },
 	};
 
 	if (!blob_find(&self->blob, BLOB_KFD_SVM_RANGE, 0))

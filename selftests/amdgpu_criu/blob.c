@@ -12,10 +12,29 @@
 #include "fixtures.h"
 #include "sample.h"
 
+#define ROOM 16
+#define TAIL_FAULT "the tail is not as long as the record says"
+
 FIXTURE(blob) {
 	struct restorer r;
 	struct blob blob;
+	/* The tables that are passed with the blob. */
+	struct amdgpu_criu_device devices[ROOM];
+	struct amdgpu_criu_bo bos[ROOM];
+	__u32 num_devices, num_bos;
 };
+
+/* Makes blob and tables valid. */
+static bool reset(FIXTURE_DATA(blob) *self)
+{
+	const struct criu_image *image = &self->r.saved.carry.image;
+
+	self->num_devices = image->num_devices;
+	self->num_bos = image->num_bos;
+	memcpy(self->devices, image->devices, image->num_devices * sizeof(self->devices[0]));
+	memcpy(self->bos, image->bos, image->num_bos * sizeof(self->bos[0]));
+	return blob_copy(&self->blob, image->blob, image->blob_size);
+}
 
 FIXTURE_SETUP(blob)
 {
@@ -24,8 +43,9 @@ FIXTURE_SETUP(blob)
 	if (ret == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
 	ASSERT_EQ(0, ret);
-	ASSERT_TRUE(blob_copy(&self->blob, self->r.saved.carry.image.blob,
-			      self->r.saved.carry.image.blob_size));
+	ASSERT_GT(ROOM, self->r.saved.carry.image.num_devices);
+	ASSERT_GT(ROOM, self->r.saved.carry.image.num_bos);
+	ASSERT_TRUE(reset(self));
 }
 
 /* The valid one, which the edits never change. */
@@ -41,17 +61,30 @@ FIXTURE_TEARDOWN(blob)
 	restorer_close(&self->r);
 }
 
+/* In a child, whose tables have its own files */
+static int become(FIXTURE_DATA(blob) *self)
+{
+	int ret = restorer_become(&self->r);
+
+	blob_free(&self->blob);
+	return ret ? ret : reset(self) ? 0 : -ENOMEM;
+}
+
 static int restore_blob(FIXTURE_DATA(blob) *self, const void *blob, __u64 size)
 {
 	struct amdgpu_criu_state args = criu_image_args(self->r.session,
 							&self->r.saved.carry.image);
 
+	args.devices = (uintptr_t)self->devices;
+	args.num_devices = self->num_devices;
+	args.bos = (uintptr_t)self->bos;
+	args.num_bos = self->num_bos;
 	args.blob = (uintptr_t)blob;
 	args.blob_size = size;
 	return criu_op(&self->r.kfd.node, RESTORE, &args);
 }
 
-/* The edited blob; afterwards it is valid again. */
+/* The edited blob; afterwards it and the tables are valid again. */
 static int restore_edited(FIXTURE_DATA(blob) *self)
 {
 	int ret;
@@ -59,11 +92,17 @@ static int restore_edited(FIXTURE_DATA(blob) *self)
 	blob_repair(&self->blob);
 	ret = restore_blob(self, self->blob.data, self->blob.size);
 	blob_free(&self->blob);
-	if (!blob_copy(&self->blob, self->r.saved.carry.image.blob,
-		       self->r.saved.carry.image.blob_size))
-		return -ENOMEM;
-	return ret;
+	return reset(self) ? ret : -ENOMEM;
 }
+
+/* The edited blob is refused with this errno, for a reason with this text. */
+#define EXPECT_REFUSED(error, text) \
+	do { \
+		EXPECT_EQ(-(error), restore_edited(self)); \
+		EXPECT_NE(NULL, strstr(criu_reason, (text))) { \
+			TH_LOG("%s, not: %s", criu_reason, (text)); \
+		} \
+	} while (0)
 
 TEST_F(blob, truncated_is_EBADMSG)
 {
@@ -131,15 +170,16 @@ TEST_F(blob, with_an_svm_range_is_EOPNOTSUPP_without_svm)
 	};
 
 	blob_insert(&self->blob, blob_find(&self->blob, BLOB_END, 0), &range, sizeof(range));
-	EXPECT_EQ(self->r.kfd.gpu.svm ? -EBADMSG : -EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(self->r.kfd.gpu.svm ? EBADMSG : EOPNOTSUPP,
+		       self->r.kfd.gpu.svm ? "address, size or pad" : "CONFIG_HSA_AMD_SVM");
 }
 
 TEST_F(blob, of_a_newer_format_is_EOPNOTSUPP)
 {
 	blob_header(&self->blob)->format++;
-	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(EOPNOTSUPP, "newer format");
 	blob_header(&self->blob)->flags = 1;
-	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(EOPNOTSUPP, "unknown flag or field in the header");
 }
 
 TEST_F(blob, of_another_node_or_driver_is_EOPNOTSUPP)
@@ -148,13 +188,13 @@ TEST_F(blob, of_another_node_or_driver_is_EOPNOTSUPP)
 	struct blob_identity *identity = blob_payload(&self->blob, at);
 
 	identity->driver[0] = 'x';
-	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(EOPNOTSUPP, "of another driver");
 	identity = blob_payload(&self->blob, at);
 	identity->node = 2;
-	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(EOPNOTSUPP, "of another kind of node");
 	identity = blob_payload(&self->blob, at);
 	identity->page_size *= 2;
-	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(EOPNOTSUPP, "of another page size");
 }
 
 static void add_unknown(struct blob *blob, __u32 flags)
@@ -175,10 +215,10 @@ static void add_unknown(struct blob *blob, __u32 flags)
 TEST_F(blob, with_an_unknown_record_is_EOPNOTSUPP)
 {
 	add_unknown(&self->blob, 0);
-	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(EOPNOTSUPP, "unknown type of record");
 	/* One that may be skipped, with an unknown flag. */
 	add_unknown(&self->blob, BLOB_MAY_SKIP | 2);
-	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	EXPECT_REFUSED(EOPNOTSUPP, "unknown flag of record");
 }
 
 /* The counterpart of the tests above: with the flag the blob is accepted. */
@@ -189,7 +229,7 @@ TEST_F(blob, with_an_unknown_record_that_may_be_skipped_is_accepted)
 
 	ASSERT_LE(0, child);
 	if (!child) {
-		if (restorer_become(&self->r))
+		if (become(self))
 			_exit(1);
 		add_unknown(&self->blob, BLOB_MAY_SKIP);
 		_exit(-restore_edited(self));
@@ -211,9 +251,9 @@ TEST_F(blob, with_a_newer_version_of_any_record_is_EOPNOTSUPP)
 		at = blob_find(&self->blob, kfd_types[i], 0);
 		ASSERT_NE(0, at);
 		blob_record(&self->blob, at)->version = 0x7fff;
-		EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+		EXPECT_REFUSED(EOPNOTSUPP, "newer version of record");
 		blob_record(&self->blob, at)->version = 0;
-		EXPECT_EQ(-EBADMSG, restore_edited(self));
+		EXPECT_REFUSED(EBADMSG, "version 0 at");
 	}
 }
 
@@ -231,21 +271,46 @@ TEST_F(blob, with_an_unknown_field_in_any_record_is_EOPNOTSUPP)
 		record->fixed_size += 8;
 		record->size += 8;
 		blob_insert(&self->blob, at, &field, sizeof(field));
-		EXPECT_EQ(-EOPNOTSUPP, restore_edited(self)) {
-			TH_LOG("type %#x", kfd_types[i]);
-		}
+		EXPECT_REFUSED(EOPNOTSUPP, "record has a field that is not known");
 	}
+}
+
+/* The second record of a GPU is that of one that the process has never used, and has no target. */
+static void double_device(FIXTURE_DATA(blob) *self)
+{
+	const size_t at = blob_find(&self->blob, BLOB_KFD_DEVICE, 0);
+	__u32 *second;
+
+	blob_double(&self->blob, at);
+	second = blob_payload(&self->blob, blob_find(&self->blob, BLOB_KFD_DEVICE, 1));
+	second[1] = 0; /* flags */
+	memmove(&self->devices[1], &self->devices[0],
+		self->num_devices++ * sizeof(self->devices[0]));
+	self->devices[1].actual_gpu_id = 0;
+	self->devices[1].drm_fd = -1;
 }
 
 TEST_F(blob, with_any_record_twice_is_EBADMSG)
 {
+	static const struct {
+		__u16 type;
+		const char *reason;
+	} rows[] = {
+		{ BLOB_KFD_PROCESS, "too many of the type" },
+		{ BLOB_KFD_DEVICE, "its number occurs twice" },
+		{ BLOB_KFD_BO, "its number occurs twice" },
+		{ BLOB_KFD_EVENT_PAGE, "too many of the type" },
+		{ BLOB_KFD_EVENT, "its number occurs twice" },
+		{ BLOB_KFD_QUEUE, "its number occurs twice" },
+	};
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(kfd_types); i++) {
-		blob_double(&self->blob, blob_find(&self->blob, kfd_types[i], 0));
-		EXPECT_EQ(-EBADMSG, restore_edited(self)) {
-			TH_LOG("type %#x", kfd_types[i]);
-		}
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].type == BLOB_KFD_DEVICE)
+			double_device(self);
+		else
+			blob_double(&self->blob, blob_find(&self->blob, rows[i].type, 0));
+		EXPECT_REFUSED(EBADMSG, rows[i].reason);
 	}
 }
 
@@ -263,29 +328,65 @@ TEST_F(blob, with_any_record_cut_short_is_EBADMSG)
 		record->size = 0;
 		record->fixed_size = 0;
 		blob_erase(&self->blob, at + sizeof(*record), size);
-		EXPECT_EQ(-EBADMSG, restore_edited(self)) {
-			TH_LOG("type %#x", kfd_types[i]);
-		}
+		EXPECT_REFUSED(EBADMSG, "record too short");
 	}
+}
+
+/* Erases a record, and its entry of the table. */
+static void erase(FIXTURE_DATA(blob) *self, __u16 type, unsigned int index)
+{
+	const size_t at = blob_find(&self->blob, type, index);
+
+	blob_erase(&self->blob, at,
+		   sizeof(struct blob_record) + blob_record(&self->blob, at)->size);
+	if (type == BLOB_KFD_DEVICE)
+		memmove(&self->devices[index], &self->devices[index + 1],
+			(--self->num_devices - index) * sizeof(self->devices[0]));
+	if (type == BLOB_KFD_BO)
+		memmove(&self->bos[index], &self->bos[index + 1],
+			(--self->num_bos - index) * sizeof(self->bos[0]));
+}
+
+/* Index of the BO that contains the event page, or the number of BOs. */
+static unsigned int event_page_bo(FIXTURE_DATA(blob) *self)
+{
+	const size_t at = blob_find(&self->blob, BLOB_KFD_EVENT_PAGE, 0);
+	const __u64 handle = *(__u64 *)blob_payload(&self->blob, at);
+	unsigned int i;
+
+	for (i = 0; i < self->num_bos; i++)
+		if ((__u64)self->bos[i].gpu_id << 32 == (handle & ~0xffffffffULL) &&
+		    self->bos[i].handle == (__u32)handle)
+			break;
+	return i;
 }
 
 /* Other records refer to each of these. */
 TEST_F(blob, without_a_record_that_others_need_is_EBADMSG)
 {
-	static const __u16 needed[] = {
-		BLOB_IDENTITY, BLOB_KFD_PROCESS, BLOB_KFD_DEVICE, BLOB_KFD_BO, BLOB_KFD_EVENT_PAGE,
+	static const struct {
+		__u16 type;
+		const char *reason;
+	} rows[] = {
+		{ BLOB_IDENTITY, "identity is not the first record" },
+		{ BLOB_KFD_PROCESS, "too few of the type" },
+		{ BLOB_KFD_DEVICE, "on a GPU without a VM" },
+		{ BLOB_KFD_EVENT_PAGE, "has no page for its slot" },
 	};
-	size_t i, at;
+	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(needed); i++) {
-		at = blob_find(&self->blob, needed[i], 0);
-		ASSERT_NE(0, at);
-		blob_erase(&self->blob, at, sizeof(struct blob_record) +
-			   blob_record(&self->blob, at)->size);
-		EXPECT_EQ(-EBADMSG, restore_edited(self)) {
-			TH_LOG("type %#x", needed[i]);
-		}
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		ASSERT_NE(0, blob_find(&self->blob, rows[i].type, 0));
+		erase(self, rows[i].type, 0);
+		EXPECT_REFUSED(EBADMSG, rows[i].reason);
 	}
+	/* Before, the event page is in kernel memory. */
+	if (!kernel_is_at_least(7, 3))
+		return;
+	i = event_page_bo(self);
+	ASSERT_GT(self->num_bos, i);
+	erase(self, BLOB_KFD_BO, i);
+	EXPECT_REFUSED(EBADMSG, "event page: not in a GTT BO");
 }
 
 TEST_F(blob, with_a_tail_longer_or_shorter_than_declared_is_EBADMSG)
@@ -293,6 +394,7 @@ TEST_F(blob, with_a_tail_longer_or_shorter_than_declared_is_EBADMSG)
 	static const __u16 tailed[] = { BLOB_KFD_BO, BLOB_KFD_EVENT_PAGE, BLOB_KFD_QUEUE };
 	const __u64 zero = 0;
 	size_t i, at;
+	bool empty;
 
 	for (i = 0; i < ARRAY_SIZE(tailed); i++) {
 		struct blob_record *record;
@@ -304,11 +406,12 @@ TEST_F(blob, with_a_tail_longer_or_shorter_than_declared_is_EBADMSG)
 		at += sizeof(*record) + record->size;
 		record->size += 8;
 		blob_insert(&self->blob, at, &zero, sizeof(zero));
-		EXPECT_EQ(-EBADMSG, restore_edited(self));
+		EXPECT_REFUSED(EBADMSG, TAIL_FAULT);
 		record = blob_record(&self->blob, blob_find(&self->blob, tailed[i], 0));
+		empty = record->size == record->fixed_size;
 		record->size -= 8;
 		blob_erase(&self->blob, at - 8, 8);
-		EXPECT_EQ(-EBADMSG, restore_edited(self));
+		EXPECT_REFUSED(EBADMSG, empty ? "bad size of record" : TAIL_FAULT);
 	}
 }
 
@@ -330,7 +433,7 @@ TEST_F_TIMEOUT(blob, with_random_words_and_a_valid_checksum_does_no_harm, 240)
 		ASSERT_LE(0, child);
 		if (!child) {
 			srand(seed + round);
-			if (restorer_become(&self->r))
+			if (become(self))
 				_exit(EFAULT);
 			for (edits = 1 + rand() % 3; edits; edits--)
 				blob_set_word(&self->blob, rand(),

@@ -316,16 +316,28 @@ FIXTURE_TEARDOWN(other)
 	criu_node_close(&self->node);
 }
 
+/* With arguments that are valid for a file of this process. */
 TEST_F(other, file_of_another_process_is_EBADF)
 {
-	union op_args args = {};
+	struct op_context context;
+	union op_args args;
 	size_t i;
+	int ret;
 
+	ASSERT_EQ(0, op_context_open(&context, CRIU_NODE_KFD));
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		op_fill(&context, &ops[i], &args);
 		EXPECT_EQ(-EBADF, criu_call(&self->node, ops[i].nr, ops[i].size_now, &args)) {
 			TH_LOG("%s", ops[i].name);
 		}
+		ret = criu_call(&context.node, ops[i].nr, ops[i].size_now, &args);
+		EXPECT_EQ(op_answer(&ops[i], CRIU_NODE_KFD), ret) {
+			TH_LOG("%s", ops[i].name);
+		}
+		if (!ret)
+			EXPECT_EQ(0, op_undo(&context, &ops[i], &args));
 	}
+	op_context_close(&context);
 }
 
 TEST_F(other, file_of_the_parent_is_EBADF_in_a_child)

@@ -85,6 +85,7 @@ TEST_F(table, bo_that_differs_from_the_blob_is_EBADMSG)
 			EXPECT_EQ(-EBADMSG, restore(self)) {
 				TH_LOG("field %zu, byte %zu", i, byte);
 			}
+			EXPECT_NE(NULL, strstr(criu_reason, "BO 1: table and record do not agree"));
 		}
 	}
 }
@@ -95,6 +96,7 @@ TEST_F(table, bos_in_another_order_are_EBADMSG)
 	self->bos[0] = self->r.saved.carry.image.bos[1];
 	self->bos[1] = self->r.saved.carry.image.bos[0];
 	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "BO 0: table and record do not agree"));
 }
 
 TEST_F(table, more_or_fewer_entries_than_in_the_blob_are_EBADMSG)
@@ -102,18 +104,32 @@ TEST_F(table, more_or_fewer_entries_than_in_the_blob_are_EBADMSG)
 	reset(self);
 	self->args.num_bos--;
 	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "BOs for a blob of"));
 	reset(self);
 	self->args.num_bos++;
 	EXPECT_EQ(-EBADMSG, restore(self));
-	reset(self);
-	self->args.num_bos = 0xffffffff;
-	EXPECT_NE(0, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "BOs for a blob of"));
 	reset(self);
 	self->args.num_devices--;
 	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "GPUs for a blob of"));
 	reset(self);
 	self->args.num_devices++;
 	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "GPUs for a blob of"));
+}
+
+/* Before anything is allocated for them. */
+TEST_F(table, more_entries_than_the_blob_has_room_for_are_EBADMSG)
+{
+	reset(self);
+	self->args.num_bos = 0xffffffff;
+	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_STREQ("the tables are longer than the blob", criu_reason);
+	reset(self);
+	self->args.num_devices = 0xffffffff;
+	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_STREQ("the tables are longer than the blob", criu_reason);
 }
 
 TEST_F(table, strides_that_are_too_small_odd_or_huge_are_EINVAL)
@@ -197,9 +213,11 @@ TEST_F(table, device_that_differs_from_the_blob_is_EBADMSG)
 	reset(self);
 	self->used->gpu_id ^= 1;
 	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "table and record do not agree"));
 	reset(self);
 	self->used->drm_fd = -1;
 	EXPECT_EQ(-EBADMSG, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "table and record do not agree"));
 }
 
 TEST_F(table, a_device_that_does_not_exist_is_ENODEV)
@@ -207,9 +225,11 @@ TEST_F(table, a_device_that_does_not_exist_is_ENODEV)
 	reset(self);
 	self->used->actual_gpu_id = 0xfffe;
 	EXPECT_EQ(-ENODEV, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "no GPU 65534"));
 	reset(self);
 	self->used->actual_gpu_id = 0;
 	EXPECT_EQ(-ENODEV, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "no GPU 0"));
 }
 
 TEST_F(table, file_that_is_not_open_is_EBADF)
@@ -362,7 +382,11 @@ TEST_F(table, file_whose_vm_is_in_use_is_refused)
 	ASSERT_EQ(1, read(to_us[0], &byte, 1));
 	reset(self);
 	self->used->drm_fd = taken.drm_fd;
-	EXPECT_GT(0, restore(self));
+	EXPECT_EQ(-EINVAL, restore(self));
+	/* It is refused when it is applied, not by a check. */
+	EXPECT_NE(NULL, strstr(criu_reason, "cannot restore: -22")) {
+		TH_LOG("%s", criu_reason);
+	}
 	close(quit[1]);
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);

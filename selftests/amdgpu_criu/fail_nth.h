@@ -18,6 +18,7 @@
 #include "sample.h"
 
 #define FAIL_NTH_DEBUGFS "/sys/kernel/debug/"
+#define FAIL_NTH_USERCOPY FAIL_NTH_DEBUGFS "fail_usercopy"
 
 /* Makes every allocation one that may fail. -ENOENT: the kernel does not support that. */
 static inline int fail_nth_prepare(void)
@@ -32,8 +33,8 @@ static inline int fail_nth_prepare(void)
 		{ FAIL_NTH_DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N" },
 		{ FAIL_NTH_DEBUGFS "fail_page_alloc/min-order", "0" },
 		{ FAIL_NTH_DEBUGFS "fail_page_alloc/verbose", "0" },
-		/* Not in every kernel: faults of copies from and to user memory. */
-		{ FAIL_NTH_DEBUGFS "fail_usercopy/verbose", "0" },
+		/* Not in every kernel, see fail_nth_copies(). */
+		{ FAIL_NTH_USERCOPY "/verbose", "0" },
 	};
 	const size_t num = sizeof(settings) / sizeof(settings[0]);
 	size_t i;
@@ -47,6 +48,12 @@ static inline int fail_nth_prepare(void)
 			return ret;
 	}
 	return 0;
+}
+
+/* True if copies from and to user memory fail as well: each operation has at least one. */
+static inline bool fail_nth_copies(void)
+{
+	return !access(FAIL_NTH_USERCOPY, F_OK);
 }
 
 /* A descriptor for fail_nth_disarm(), or an error. */

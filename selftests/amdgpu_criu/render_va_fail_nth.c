@@ -73,8 +73,13 @@ TEST_F_TIMEOUT(fail_nth, a_page_table_that_was_to_be_replaced_stays_in_its_vm, 6
 		hit = fail_nth_disarm(fault);
 	}
 	TH_LOG("%u faults", nth - 2);
+	EXPECT_LT(2, nth);
 	ASSERT_EQ(0, unmap(&self->node, self->large, va - 4 * TABLE, TABLE + PAGE));
 }
+
+#define FAILSLAB_TIMES FAIL_NTH_DEBUGFS "failslab/times"
+/* More than any test causes */
+#define MANY_FAULTS "1000000"
 
 /* Both steps of an allocation in an xarray fail, which no single fault achieves. */
 static int fail_xarrays(bool fail)
@@ -87,7 +92,7 @@ static int fail_xarrays(bool fail)
 		{ "/sys/kernel/slab/radix_tree_node/failslab", "1", "0" },
 		{ FAIL_NTH_DEBUGFS "failslab/cache-filter", "Y", "N" },
 		{ FAIL_NTH_DEBUGFS "failslab/task-filter", "Y", "N" },
-		{ FAIL_NTH_DEBUGFS "failslab/times", "-1", "1" },
+		{ FAILSLAB_TIMES, MANY_FAULTS, "1" },
 		{ FAIL_NTH_DEBUGFS "failslab/probability", "100", "0" },
 		{ "/proc/thread-self/make-it-fail", "1", "0" },
 	};
@@ -100,6 +105,19 @@ static int fail_xarrays(bool fail)
 
 		ret = criu_write_file(settings[at].path, fail ? settings[at].on : settings[at].off);
 	}
+	return ret;
+}
+
+/* Allocations that have failed since fail_xarrays(true), which count down, or an error. */
+static int count_failed(void)
+{
+	FILE *file = fopen(FAILSLAB_TIMES, "re");
+	int left, ret = -errno;
+
+	if (!file)
+		return ret;
+	ret = fscanf(file, "%d", &left) == 1 ? atoi(MANY_FAULTS) - left : -EIO;
+	fclose(file);
 	return ret;
 }
 
@@ -124,6 +142,7 @@ TEST_F_TIMEOUT(fail_nth, a_fence_that_a_job_cannot_wait_for_stays_whole, 120)
 	ASSERT_EQ(0, fail_xarrays(true));
 	for (i = 0; i < MAPPINGS; i++)
 		EXPECT_EQ(0, unmap(&self->node, self->small, VA + i * PAGE, PAGE));
+	EXPECT_LT(0, count_failed());
 	ASSERT_EQ(0, fail_xarrays(false));
 	self->work.words[1] = 1;
 	for (i = 0; i < 2; i++) {

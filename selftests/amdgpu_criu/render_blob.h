@@ -131,11 +131,15 @@ struct blob_fault {
 	size_t size;
 	__u64 value;
 	int error;
+	const char *reason; /* a part of it, so no other check may refuse the record */
 };
 
-#define BLOB_FAULT(_what, _type, _field, _value, _error) { \
+#define BLOB_FAULT_FOR(_reason, _what, _type, _field, _value, _error) { \
 	.what = _what, .offset = offsetof(struct _type, _field), \
-	.size = sizeof(((struct _type *)0)->_field), .value = (__u64)(_value), .error = _error }
+	.size = sizeof(((struct _type *)0)->_field), .value = (__u64)(_value), .error = _error, \
+	.reason = _reason }
+#define BLOB_FAULT(_what, _type, _field, _value, _error) \
+	BLOB_FAULT_FOR(NULL, _what, _type, _field, _value, _error)
 
 static inline int blob_restore(const struct criu_node *node, int session,
 			       const struct criu_image *image, struct blob *blob)
@@ -168,6 +172,21 @@ static inline int blob_restore_fault(const struct criu_node *node, int session,
 	blob_free(&blob);
 	return ret;
 }
+
+/* blob_restore_fault() is refused as expected. */
+#define EXPECT_FAULT(_node, _session, _image, _type, _index, _at, _fault) \
+	do { \
+		const struct blob_fault *_expected = (_fault); \
+		\
+		EXPECT_EQ(_expected->error, blob_restore_fault((_node), (_session), (_image), \
+							       (_type), (_index), (_at), \
+							       _expected)) { \
+			TH_LOG("%s", _expected->what); \
+		} \
+		EXPECT_NE(NULL, strstr(criu_reason, _expected->reason)) { \
+			TH_LOG("%s: %s", _expected->what, criu_reason); \
+		} \
+	} while (0)
 
 /* True if record @index of a type is the same in both. Both must have it. */
 static inline bool blob_same(const struct criu_image *a, const struct criu_image *b, __u16 type,

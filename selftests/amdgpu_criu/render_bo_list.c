@@ -162,17 +162,23 @@ TEST_F(list, an_entry_whose_handle_was_closed_is_restored)
 TEST_F(list, invalid_records_are_refused)
 {
 	static const struct blob_fault of_list[] = {
-		BLOB_FAULT("id 0", blob_list, id, 0, -EBADMSG),
-		BLOB_FAULT("id of the next", blob_list, id, 2, -EBADMSG),
-		BLOB_FAULT("fewer entries", blob_list, num_entries, 1, -EBADMSG),
-		BLOB_FAULT("more entries", blob_list, num_entries, 3, -EBADMSG),
-		BLOB_FAULT("huge number of entries", blob_list, num_entries, 0x10000001, -EBADMSG),
+		BLOB_FAULT_FOR(": id", "id 0", blob_list, id, 0, -EBADMSG),
+		BLOB_FAULT_FOR("its number occurs twice", "id of the next", blob_list, id, 2,
+			       -EBADMSG),
+		BLOB_FAULT_FOR("the tail is not as long as the record says", "fewer entries",
+			       blob_list, num_entries, 1, -EBADMSG),
+		BLOB_FAULT_FOR("the tail is not as long as the record says", "more entries",
+			       blob_list, num_entries, 3, -EBADMSG),
+		BLOB_FAULT_FOR("the tail is not as long as the record says",
+			       "huge number of entries", blob_list, num_entries, 0x10000001,
+			       -EBADMSG),
 	};
 	static const struct blob_fault of_item[] = {
-		BLOB_FAULT("no BO", blob_item, object_id, 0, -EBADMSG),
-		BLOB_FAULT("unknown BO", blob_item, object_id, 0x1234, -EBADMSG),
-		BLOB_FAULT("priority", blob_item, priority, MAX_PRIORITY + 1, -EBADMSG),
-		BLOB_FAULT("pad", blob_item, pad, 1, -EBADMSG),
+		BLOB_FAULT_FOR("no such BO", "no BO", blob_item, object_id, 0, -EBADMSG),
+		BLOB_FAULT_FOR("no such BO", "unknown BO", blob_item, object_id, 0x1234, -EBADMSG),
+		BLOB_FAULT_FOR("priority of an entry", "priority", blob_item, priority,
+			       MAX_PRIORITY + 1, -EBADMSG),
+		BLOB_FAULT_FOR("pad is not zero", "pad", blob_item, pad, 1, -EBADMSG),
 	};
 	struct drm_amdgpu_bo_list_entry entries[] = {
 		{ .bo_handle = self->work.handle },
@@ -185,20 +191,12 @@ TEST_F(list, invalid_records_are_refused)
 	ASSERT_EQ(0, render_list_create(&self->node, entries, 2, &id));
 	save(_metadata, self);
 	for (i = 0; i < ARRAY_SIZE(of_list); i++) {
-		EXPECT_EQ(of_list[i].error,
-			  blob_restore_fault(&self->to, self->session, &self->image,
-					     BLOB_RENDER_BO_LIST, 0, 0, &of_list[i])) {
-			TH_LOG("%s", of_list[i].what);
-		}
+		EXPECT_FAULT(&self->to, self->session, &self->image, BLOB_RENDER_BO_LIST, 0, 0,
+			     &of_list[i]);
 	}
 	for (i = 0; i < ARRAY_SIZE(of_item); i++) {
-		EXPECT_EQ(of_item[i].error,
-			  blob_restore_fault(&self->to, self->session, &self->image,
-					     BLOB_RENDER_BO_LIST, 1,
-					     sizeof(struct blob_list) + sizeof(struct blob_item),
-					     &of_item[i])) {
-			TH_LOG("%s", of_item[i].what);
-		}
+		EXPECT_FAULT(&self->to, self->session, &self->image, BLOB_RENDER_BO_LIST, 1,
+			     sizeof(struct blob_list) + sizeof(struct blob_item), &of_item[i]);
 	}
 	restore(_metadata, self);
 }

@@ -338,26 +338,30 @@ FIXTURE_TEARDOWN(bad_ctx)
 TEST_F(bad_ctx, fields_out_of_range_are_refused)
 {
 	static const struct blob_fault faults[] = {
-		BLOB_FAULT("id 0", blob_ctx, id, 0, -EBADMSG),
-		BLOB_FAULT("unknown flag", blob_ctx, flags, 1 << 6, -EOPNOTSUPP),
-		BLOB_FAULT("priority", blob_ctx, init_priority, 17, -EBADMSG),
-		BLOB_FAULT("priority unset", blob_ctx, init_priority, AMDGPU_CTX_PRIORITY_UNSET,
-			   -EBADMSG),
-		BLOB_FAULT("override", blob_ctx, override_priority, 1, -EBADMSG),
-		BLOB_FAULT("power state without owner", blob_ctx, stable_pstate, 1, -EBADMSG),
-		BLOB_FAULT("power state", blob_ctx, stable_pstate, 5, -EBADMSG),
-		BLOB_FAULT("fewer entities", blob_ctx, num_entities, 1, -EBADMSG),
-		BLOB_FAULT("more entities", blob_ctx, num_entities, 3, -EBADMSG),
-		BLOB_FAULT("huge number of entities", blob_ctx, num_entities, 0x0aaaaaab, -EBADMSG),
+		BLOB_FAULT_FOR(": id", "id 0", blob_ctx, id, 0, -EBADMSG),
+		BLOB_FAULT_FOR("unknown flags", "unknown flag", blob_ctx, flags, 1 << 6,
+			       -EOPNOTSUPP),
+		BLOB_FAULT_FOR(": priority", "priority", blob_ctx, init_priority, 17, -EBADMSG),
+		BLOB_FAULT_FOR(": priority", "priority unset", blob_ctx, init_priority,
+			       AMDGPU_CTX_PRIORITY_UNSET, -EBADMSG),
+		BLOB_FAULT_FOR("priority that overrides its own", "override", blob_ctx,
+			       override_priority, 1, -EBADMSG),
+		BLOB_FAULT_FOR("power state", "power state without owner", blob_ctx, stable_pstate,
+			       1, -EBADMSG),
+		BLOB_FAULT_FOR("power state", "power state", blob_ctx, stable_pstate, 5, -EBADMSG),
+		BLOB_FAULT_FOR("the tail is not as long as the record says", "fewer entities",
+			       blob_ctx, num_entities, 1, -EBADMSG),
+		BLOB_FAULT_FOR("the tail is not as long as the record says", "more entities",
+			       blob_ctx, num_entities, 3, -EBADMSG),
+		BLOB_FAULT_FOR("the tail is not as long as the record says",
+			       "huge number of entities", blob_ctx, num_entities, 0x0aaaaaab,
+			       -EBADMSG),
 	};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(faults); i++) {
-		EXPECT_EQ(faults[i].error,
-			  blob_restore_fault(&self->to, self->session, &self->image,
-					     BLOB_RENDER_CTX, 0, 0, &faults[i])) {
-			TH_LOG("%s", faults[i].what);
-		}
+		EXPECT_FAULT(&self->to, self->session, &self->image, BLOB_RENDER_CTX, 0, 0,
+			     &faults[i]);
 	}
 }
 
@@ -387,26 +391,28 @@ TEST_F(bad_ctx, the_greatest_id_is_restored)
 TEST_F(bad_ctx, entities_out_of_range_are_refused)
 {
 	static const struct blob_fault faults[] = {
-		BLOB_FAULT("engine type", blob_entity, hw_ip, AMDGPU_HW_IP_NUM, -EBADMSG),
-		BLOB_FAULT("huge engine type", blob_entity, hw_ip, 0xffffffff, -EBADMSG),
-		BLOB_FAULT("ring", blob_entity, ring, 2, -EBADMSG),
-		BLOB_FAULT("huge ring", blob_entity, ring, 0xffffffff, -EBADMSG),
-		BLOB_FAULT("duplicate", blob_entity, ring, 0, -EBADMSG),
-		BLOB_FAULT("sequence 0", blob_entity, sequence, 0, -EBADMSG),
-		BLOB_FAULT("sequence that would wrap", blob_entity, sequence, 1ull << 63, -EBADMSG),
-		BLOB_FAULT("error that is not an errno", blob_entity, error, 1, -EBADMSG),
-		BLOB_FAULT("error beyond the last", blob_entity, error, -4096, -EBADMSG),
-		BLOB_FAULT("pad", blob_entity, pad, 1, -EBADMSG),
+		BLOB_FAULT_FOR("no such engine", "engine type", blob_entity, hw_ip,
+			       AMDGPU_HW_IP_NUM, -EBADMSG),
+		BLOB_FAULT_FOR("no such engine", "huge engine type", blob_entity, hw_ip, 0xffffffff,
+			       -EBADMSG),
+		BLOB_FAULT_FOR("no such engine", "ring", blob_entity, ring, 2, -EBADMSG),
+		BLOB_FAULT_FOR("no such engine", "huge ring", blob_entity, ring, 0xffffffff,
+			       -EBADMSG),
+		BLOB_FAULT_FOR("occurs twice", "duplicate", blob_entity, ring, 0, -EBADMSG),
+		BLOB_FAULT_FOR("sequence number", "sequence 0", blob_entity, sequence, 0, -EBADMSG),
+		BLOB_FAULT_FOR("sequence number", "sequence that would wrap", blob_entity, sequence,
+			       1ull << 63, -EBADMSG),
+		BLOB_FAULT_FOR(": error", "error that is not an errno", blob_entity, error, 1,
+			       -EBADMSG),
+		BLOB_FAULT_FOR(": error", "error beyond the last", blob_entity, error, -4096,
+			       -EBADMSG),
+		BLOB_FAULT_FOR("pad is not zero", "pad", blob_entity, pad, 1, -EBADMSG),
 	};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(faults); i++) {
-		EXPECT_EQ(faults[i].error,
-			  blob_restore_fault(&self->to, self->session, &self->image,
-					     BLOB_RENDER_CTX, 0, sizeof(struct blob_ctx) +
-					     sizeof(struct blob_entity), &faults[i])) {
-			TH_LOG("%s", faults[i].what);
-		}
+		EXPECT_FAULT(&self->to, self->session, &self->image, BLOB_RENDER_CTX, 0,
+			     sizeof(struct blob_ctx) + sizeof(struct blob_entity), &faults[i]);
 	}
 }
 
@@ -417,6 +423,7 @@ TEST_F(bad_ctx, a_duplicate_context_is_EBADMSG)
 	ASSERT_TRUE(blob_copy(&blob, self->image.blob, self->image.blob_size));
 	blob_double(&blob, blob_find(&blob, BLOB_RENDER_CTX, 0));
 	EXPECT_EQ(-EBADMSG, blob_restore(&self->to, self->session, &self->image, &blob));
+	EXPECT_NE(NULL, strstr(criu_reason, "its number occurs twice"));
 	blob_free(&blob);
 }
 
@@ -435,13 +442,13 @@ TEST_F(bad_ctx, an_engine_that_the_GPU_lacks_is_ENODEV)
 {
 	int missing = missing_engine(&self->to);
 	const struct blob_fault fault =
-		BLOB_FAULT("", blob_entity, hw_ip, missing, -ENODEV);
+		BLOB_FAULT_FOR("the GPU has no engine of type", "", blob_entity, hw_ip, missing,
+			       -ENODEV);
 
 	if (missing < 0)
 		SKIP(return, "the GPU has engines of all types");
-	EXPECT_EQ(fault.error, blob_restore_fault(&self->to, self->session, &self->image,
-						  BLOB_RENDER_CTX, 0, sizeof(struct blob_ctx),
-						  &fault));
+	EXPECT_FAULT(&self->to, self->session, &self->image, BLOB_RENDER_CTX, 0,
+		     sizeof(struct blob_ctx), &fault);
 }
 
 /* Its contexts cannot be carried to any GPU. */
@@ -455,28 +462,28 @@ TEST_F(bad_ctx, engine_that_keeps_state_is_EOPNOTSUPP)
 
 	for (i = 0; i < ARRAY_SIZE(engines); i++) {
 		const struct blob_fault fault =
-			BLOB_FAULT("", blob_entity, hw_ip, engines[i], -EOPNOTSUPP);
+			BLOB_FAULT_FOR(", which keeps state", "", blob_entity, hw_ip, engines[i],
+				       -EOPNOTSUPP);
 
-		EXPECT_EQ(fault.error,
-			  blob_restore_fault(&self->to, self->session, &self->image,
-					     BLOB_RENDER_CTX, 0, sizeof(struct blob_ctx), &fault)) {
-			TH_LOG("engine type %u", engines[i]);
-		}
+		TH_LOG("engine type %u", engines[i]);
+		EXPECT_FAULT(&self->to, self->session, &self->image, BLOB_RENDER_CTX, 0,
+			     sizeof(struct blob_ctx), &fault);
 	}
 }
 
 TEST_F(bad_ctx, high_priority_without_CAP_SYS_NICE_is_EACCES)
 {
-	static const struct blob_fault own = BLOB_FAULT("", blob_ctx, init_priority,
-							AMDGPU_CTX_PRIORITY_HIGH, -EACCES);
-	static const struct blob_fault override = BLOB_FAULT("", blob_ctx, override_priority,
-							     AMDGPU_CTX_PRIORITY_HIGH, -EACCES);
+	static const struct blob_fault faults[] = {
+		BLOB_FAULT_FOR("its priority needs CAP_SYS_NICE", "own", blob_ctx, init_priority,
+			       AMDGPU_CTX_PRIORITY_HIGH, -EACCES),
+		BLOB_FAULT_FOR("its priority needs CAP_SYS_NICE", "override", blob_ctx,
+			       override_priority, AMDGPU_CTX_PRIORITY_HIGH, -EACCES),
+	};
 
 	ASSERT_EQ(0, drop_sys_nice());
-	EXPECT_EQ(own.error, blob_restore_fault(&self->to, self->session, &self->image,
-						BLOB_RENDER_CTX, 0, 0, &own));
-	EXPECT_EQ(override.error, blob_restore_fault(&self->to, self->session, &self->image,
-						     BLOB_RENDER_CTX, 0, 0, &override));
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+		EXPECT_FAULT(&self->to, self->session, &self->image, BLOB_RENDER_CTX, 0, 0,
+			     &faults[i]);
 	EXPECT_EQ(0, raise_all());
 }
 

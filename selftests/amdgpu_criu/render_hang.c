@@ -17,7 +17,7 @@
 /* The longest wait of PROCESS_INFO. */
 #define PAUSE_MILLISECONDS 20000
 /* The driver's reports about a job that it gives up. */
-#define RESET_MESSAGES "[Rr]ing sdma[0-9]+ (timeout|reset)|GPU reset begin|\\*ERROR\\*"
+#define RESET_MESSAGES "[Rr]ing sdma[0-9]+ (timeout|reset)|GPU reset begin"
 /* The word that the engine waits for. */
 #define GATE 7
 

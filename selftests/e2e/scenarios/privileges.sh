@@ -191,10 +191,11 @@ scenario_container_pre_dump() {
 scenario_images_on_overlay() {
   need_gpus 1
   need_plugin
-  mkdir -p "$DIR/lower" "$DIR/upper" "$DIR/over" "$DIR/store"
-  mount -t overlay -o "lowerdir=$DIR/lower,upperdir=$DIR/upper,workdir=$DIR/over" overlay "$DIR/store" ||
+  mkdir -p "$DIR/lower" "$DIR/upper" "$DIR/over" "$DIR/images"
+  mount -t overlay -o "lowerdir=$DIR/lower,upperdir=$DIR/upper,workdir=$DIR/over" overlay "$DIR/images" ||
     fail "no overlay"
   round_trip gpu_chain
+  compgen -G "$DIR/upper/amdgpu-contents-*.img" >/dev/null || fail "the images have not passed through the overlay"
 }
 
 # helper_json CAPABILITY...: a container that sees all processes and both GPUs, with these capabilities, a read-only

@@ -79,12 +79,15 @@ first_error() {
     grep -v '^mv:' "$DIR/$1.out"; } 2>/dev/null | head -n 1
 }
 
-# try_dump, try_restore: with RUNTIME_CAPS; afterwards, the container runs or is dumped as before
+# try_dump, try_restore: with RUNTIME_CAPS; afterwards, the container runs or is dumped as before. Sets TRIED to the
+# status of the runtime; 137: its time was over
 try_dump() {
-  rm -rf "$DIR/images"
+  rm -rf "$DIR/images" "$DIR/criu-dump.log"
   USAGE=$(gpu_usage)
-  if RUNTIME_SECONDS=$((20 * PATIENCE)) bundle_checkpoint dump "$DIR/images" >"$DIR/dump.out" 2>&1 &&
-    wait_gone "$PID" 10; then
+  RUNTIME_SECONDS=$((20 * PATIENCE)) bundle_checkpoint dump "$DIR/images" >"$DIR/dump.out" 2>&1
+  TRIED=$?
+  if [ $TRIED -eq 0 ]; then
+    wait_gone "$PID" 10 || fail "the process is there after a dump that has succeeded"
     STEP_BEFORE=$(last_step)
     freely restore_container restore "$DIR/images"
     return
@@ -94,7 +97,10 @@ try_dump() {
   return 1
 }
 try_restore() {
-  if RUNTIME_SECONDS=$((20 * PATIENCE)) bundle_restore restore "$DIR/images" >"$DIR/restore.out" 2>&1; then
+  rm -f "$DIR/criu-restore.log"
+  RUNTIME_SECONDS=$((20 * PATIENCE)) bundle_restore restore "$DIR/images" >"$DIR/restore.out" 2>&1
+  TRIED=$?
+  if [ $TRIED -eq 0 ]; then
     freely bundle_pid
     goes_on "$STEP_BEFORE" "after a restore"
     is_poor "after a restore"
@@ -107,6 +113,52 @@ try_restore() {
   return 1
 }
 
+# The error of each attempt without one of them, as an extended regular expression: of criu, tar, runc or the plugin
+missing_privileges() {
+  cat <<'END'
+dump    dac_override   cannot list the files of process [0-9]+: Permission denied
+dump    kill           Unseizing [0-9]+ into 2$
+dump    net_admin      net: Unexpected error: -1\(Operation not permitted\)
+dump    sys_admin      Effective capability 21 missing
+dump    sys_chroot     Can't setns [0-9]+/mnt: Operation not permitted
+dump    sys_ptrace     Unable to interrupt task: [0-9]+ \(Operation not permitted\)
+dump    sys_resource   Can't get rlimit [0-9]+: Operation not permitted
+dump    /tmp           Fail to make dir /tmp/.*: No such file or directory
+dump    /proc          cannot be checkpointed in stopped state
+dump    /sys:ro        cannot statfs cgroup root: no such file or directory
+dump    /dev           open /dev/null: no such file or directory
+dump    /run/bundles   mkdir /run: read-only file system
+restore chown          tar: .*: Cannot change ownership to .*: Operation not permitted
+restore dac_override   mkdir /sys/fs/cgroup/.*: permission denied
+restore mknod          tar: \./null: Cannot mknod: Operation not permitted
+restore net_admin      Unable to set socket SO_SNDBUFFORCE/SO_RCVBUFFORCE: Operation not permitted
+restore setgid         Unable to set real, effective and saved group ID: -1
+restore setpcap        Unable to set SECURE_NO_SETUID_FIXUP: -1
+restore setuid         Unable to set real, effective and saved user ID: -1
+restore sys_admin      mount .*: operation not permitted
+restore sys_chroot     Can't restore ns back: Operation not permitted
+restore sys_time       Unable to set a monotonic clock offset: Operation not permitted
+restore /tmp           Fail to make dir /tmp/.*: No such file or directory
+restore /proc          cgroup namespaces aren't enabled in the kernel
+restore /sys:ro        the images need 1 GPUs, this machine has 0
+restore /dev           open /dev/null: no such file or directory
+restore /run/bundles   mkdir /run: read-only file system
+restore /sys/fs/cgroup no cgroup mount found in mountinfo
+END
+}
+
+# fails_for_its_reason dump|restore WORD: the attempt without the word has ended with its error. Without CAP_KILL there
+# is none: criu has saved all, and waits for a process that it cannot kill until its time is over.
+fails_for_its_reason() {
+  local reason said
+  reason=$(missing_privileges | awk -v what="$1" -v word="$2" '$1 == what && $2 == word { $1 = $2 = ""; print substr($0, 3) }')
+  [ -n "$reason" ] || fail "$1 without $2 fails, and nobody knows with which error: $(first_error "$1")"
+  said=$(grep -ahsE -m 1 "$reason" "$DIR/criu-$1.log" "$DIR/$1.out" | head -n 1)
+  [ -n "$said" ] || fail "$1 without $2: status $TRIED, but not for '$reason': $(first_error "$1")"
+  [ "$1 $2" != "dump kill" ] || [ $TRIED -eq 137 ] || fail "a dump without CAP_KILL ends, with status $TRIED"
+  echo "needed: $1 | $2 | $said"
+}
+
 # least dump|restore LIST: drops each word of the variable LIST, and adds those without which it succeeds to SPARE
 least() {
   local -n list=$2
@@ -114,12 +166,11 @@ least() {
   "try_$1" || fail "$1: fails with all: $(first_error "$1")"
   for one in $rest; do
     list=$(without "$one" $rest)
-    rm -f "$DIR/criu-$1.log"
     if "try_$1"; then
       SPARE+=("$1: $one")
       rest=$list
     else
-      echo "needed: $1 | $one | $(first_error "$1")"
+      fails_for_its_reason "$1" "$one"
     fi
   done
   list=$rest
@@ -147,7 +198,7 @@ has_shared_file() {
 fails_without_more() { # fails_without_more dump|restore CAPABILITIES MORE
   RUNTIME_CAPS=$2
   ! "try_$1" || fail "$1 succeeds without $3"
-  echo "needed: $1 | $3 | $(first_error "$1")"
+  fails_for_its_reason "$1" "$3"
   RUNTIME_CAPS="$2 $3"
 }
 

@@ -103,8 +103,12 @@ break_at() {
   esac
   wait $attempt
   STATUS=$?
-  # containerd's shim removes the log of a pod; a fault there is an error of the call.
-  [ "$ENGINE" = pod ] || is_at_switch $log || HAPPENED=no
+  case $ENGINE:$action in
+    pod:EIO | pod:deadline) # containerd's shim removes the log of a pod; a fault there is an error of the call
+      [ $STATUS -ne 0 ] || is_no_failure "$step:1" || HAPPENED=no ;;
+    pod:*) ;;
+    *) is_at_switch $log || HAPPENED=no ;;
+  esac
   BROKEN_AT=$(now)
   cp "$(live_log $log)" "$DIR/criu-last-$log.log" 2>/dev/null
   rm -f $OPTION_FILE
@@ -165,6 +169,20 @@ has_right_memory() {
   before=$(<"$LOG")
   kill -USR1 "$PID" && wait_until $STEP_SECONDS verdict_or_gone ${#before} && [[ ${NEW##*$'\nverify '} == ok* ]]
 }
+
+# is_lost OPERATION: a checkpoint has broken, the container is gone, and so is what was in it: no restore has brought it
+# back. One that leaves it running may not end it at all.
+is_lost() {
+  [[ $STATE == gone* ]] || return 1
+  case $1 in
+    restore*) return 1 ;; # of images, which stay
+    *'leave running') ;;
+    *) [ "$PROBE" != 'complete images' ] ;;
+  esac
+}
+
+# Before these steps of a restore have ended, there are no tasks that could be killed.
+has_tasks() { [[ $1 != @(INIT|QUERY|SESSION) ]]; }
 
 # A half state that belongs to another program, and the reason
 known_half() { # known_half OPERATION STEP ACTION
@@ -234,12 +252,25 @@ report_killed() { # report_killed OPERATION STEP ACTION
   local reason=
   reason=$(known_half "$@") ||
     if [[ $STATE == half* || $PROBE == *half* ]]; then HALF+=("$*: $STATE${PROBE:+; $PROBE}"); fi
+  ! is_lost "$1" || HALF+=("$*: the container is lost: $STATE; $PROBE")
+  BROKEN["$1|$3"]+=
   if [ $HAPPENED = no ]; then
-    [ "$3" = task ] || HALF+=("$*: not reached")
+    [ "$3" = task ] && ! has_tasks "$2" || HALF+=("$*: not reached")
     STATE="not reached; $STATE"
+  else
+    BROKEN["$1|$3"]+=" $2"
   fi
   [ "$HAPPENED" = yes ] || tail -n 2 "$DIR/engine.log"
   echo "killed: $KILLED_WITH | $1 | $2 | $3 | $STATE | status $STATUS | $PROBE | $reason"
+}
+
+# each_action_has_happened: no column of the table is empty
+each_action_has_happened() {
+  local column
+  [ ${#BROKEN[@]} -gt 0 ] || fail "nothing was broken: OPERATIONS=${OPERATIONS-} STEPS=${STEPS-} ACTIONS=${ACTIONS-}"
+  for column in "${!BROKEN[@]}"; do
+    [ -n "${BROKEN[$column]}" ] || fail "at no step: $column"
+  done
 }
 
 start_killed() {
@@ -288,6 +319,7 @@ kill_restores() { # kill_restores STEP...
 # killed ENGINE NAME: every step of each operation
 killed() {
   local steps HALF=() MORE_ACTIONS=() SIZE
+  local -A BROKEN=() # the steps of each operation and action
   ENGINE=$1 KILLED_WITH=$2 BUNDLE=$DIR/bundle
   need_two_nodes
   CRIU=$(command -v "$CRIU") # before its link is in PATH
@@ -317,6 +349,7 @@ killed() {
     "killed_$ENGINE" restore >>"$DIR/engine.log" 2>&1 || fail "no restore"
     cp "$(live_log restore)" "$DIR/criu-events.log"
     mapfile -t steps < <(killed_steps events)
+    [ ${#steps[@]} -gt 0 ] || fail "no steps of a restore"
     remove_killed
     echo "restore: ${steps[*]}"
     kill_restores "${steps[@]}"
@@ -327,6 +360,7 @@ killed() {
     [[ $STATE == runs* ]] || fail "after a restore: $STATE"
   fi
   [ ${#HALF[@]} -eq 0 ] || fail "${#HALF[@]} half states, the first: ${HALF[0]}"
+  each_action_has_happened
 }
 
 scenario_killed_runc() { killed bundle runc; }

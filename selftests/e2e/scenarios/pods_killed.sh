@@ -45,6 +45,7 @@ judge_pod() { # judge_pod OPERATION STEP ACTION
   judge
   reason=$(known_half_of_pod "$@") ||
     if [[ $STATE == half* ]]; then HALF+=("$*: $STATE"); fi
+  ! is_lost "$1, leave running" || HALF+=("$*: the container is lost")
   [ "$HAPPENED" = yes ] || HALF+=("$*: not reached: $(tail -n 2 "$DIR/engine.log")")
   echo "killed: containerd | $1 | $2 | $3 | $STATE | status $STATUS | | $reason"
 }

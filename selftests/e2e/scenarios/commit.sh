@@ -33,7 +33,7 @@ crius_of_this_turn() {
   if [ "${TURNS-}" = all ]; then
     printf '%s\n' "${FAULT_CRIUS[@]}"
   else
-    echo "${FAULT_CRIUS[SEED % ${#FAULT_CRIUS[@]}]}"
+    echo "${FAULT_CRIUS[$(number_of_seed ${#FAULT_CRIUS[@]})]}"
   fi
 }
 

@@ -21,9 +21,15 @@ faults_of() {
       if (++number[name] == 1 || every) print name ":" number[name] }'
 }
 
-# Reduces the array `faults` of its caller to a fifth, but keeps at least one.
+# choose_faults COMMAND...: reduces the array `faults` of its caller to a fifth of those for which the command succeeds,
+# but keeps at least one.
 choose_faults() {
   local fault chosen=()
+  for fault in "${faults[@]}"; do
+    "$@" "$fault" && chosen+=("$fault")
+  done
+  faults=("${chosen[@]}") chosen=()
+  [ ${#faults[@]} -ge 1 ] || fail "there is no event that counts"
   for fault in "${faults[@]}"; do
     ((EVERY || RANDOM % 5 == 0)) && chosen+=("$fault")
   done
@@ -37,7 +43,7 @@ choose_one() {
 }
 
 seed_chance() {
-  RANDOM=$SEED
+  RANDOM=$(number_of_seed 32768)
   echo "SEED=$SEED"
 }
 
@@ -116,7 +122,7 @@ faults_at_dump() { # faults_at_dump KIND...
   for_each member_goes_on_after "a dump"
   mapfile -t faults < <(faults_of events "$@")
   [ ${#faults[@]} -ge 1 ] || fail "no events of $*"
-  choose_faults
+  choose_faults true
   for fault in "${faults[@]}"; do
     fail_dump "$fault" EIO
     count=$((count + 1))
@@ -175,8 +181,8 @@ signal_dump() { # signal_dump EVENT:NUMBER
   rm -rf "$DIR/images" "$DIR/criu-$what.log"
 }
 
-# Events after everything is done: a signal there ends CRIU.
-comes_late() { [[ $1 == @(UNPAUSE|FINI|DUMP_FINISH):* ]]; }
+# Not after everything is done: a signal there ends CRIU.
+comes_early() { [[ $1 != @(UNPAUSE|FINI|DUMP_FINISH):* ]]; }
 
 scenario_faults_signals() {
   local fault faults count=0 LONGEST=0
@@ -191,9 +197,8 @@ scenario_faults_signals() {
   rm -r "$DIR/images"
   mapfile -t faults < <(faults_of events hook ioctl)
   [ ${#faults[@]} -ge 5 ] || fail "only ${#faults[@]} events"
-  choose_faults
+  choose_faults comes_early
   for fault in "${faults[@]}"; do
-    comes_late "$fault" && continue
     signal_dump "$fault"
     count=$((count + 1))
   done
@@ -274,6 +279,16 @@ is_of_restore() { # is_of_restore EVENT:NUMBER ACTION
   [ "$EVERY" -ne 0 ]
 }
 
+# has_actions EVENT:NUMBER: sets the array `actions` of its caller
+has_actions() {
+  local action
+  actions=()
+  for action in EIO kill kill-criu; do
+    is_of_restore "$1" $action && actions+=("$action")
+  done
+  ((${#actions[@]} > 0))
+}
+
 faults_at_restore() { # faults_at_restore KIND...
   local fault faults count=0 action actions
   rm -rf "$DIR/images"
@@ -287,13 +302,9 @@ faults_at_restore() { # faults_at_restore KIND...
   kill_tree "the first restore"
   mapfile -t faults < <(faults_of events "$@")
   [ ${#faults[@]} -ge 1 ] || fail "no events of $*"
-  choose_faults
+  choose_faults has_actions
   for fault in "${faults[@]}"; do
-    actions=()
-    for action in EIO kill kill-criu; do
-      is_of_restore "$fault" $action && actions+=("$action")
-    done
-    ((${#actions[@]} > 0)) || continue
+    has_actions "$fault"
     choose_one
     for action in "${actions[@]}"; do
       fail_restore "$fault" "$action"

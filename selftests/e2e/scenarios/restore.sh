@@ -45,6 +45,7 @@ scenario_workload_alone() {
   need_gpus 1
   start gpu_chain
   describe_workload
+  [[ $USAGE =~ ^[1-9][0-9]*" queues, "[1-9] ]] || fail "KFD counts no queues or no VRAM of the workload: $USAGE"
   goes_on 0 "without a checkpoint"
   all_memory_is_right "without a checkpoint"
   ends_well "without a checkpoint"
@@ -288,7 +289,7 @@ scenario_other_parameters() {
   need_gpus 1
   need_plugin
   local parameter which=("${OTHER_PARAMETERS[@]}")
-  ((EVERY)) || which=("${which[SEED % ${#which[@]}]}")
+  ((EVERY)) || which=("${which[$(number_of_seed ${#which[@]})]}")
   for parameter in "${which[@]}"; do
     dumped_under_others "$parameter"
   done

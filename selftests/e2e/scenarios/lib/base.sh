@@ -86,7 +86,7 @@ clean_up() {
     alive "$pid" && kill -KILL "$pid"
   done
   for pid in "${PIDS[@]}"; do
-    wait_gone "$pid" 10 || echo "process $pid does not end"
+    [ -z "$pid" ] || wait_gone "$pid" 10 || echo "process $pid does not end"
   done
   [ "${SHOW_IMAGES:-0}" = 0 ] || show_images
   clean_mounts
@@ -101,6 +101,14 @@ mount_debugfs() { mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/
 seconds_since() { # seconds_since MICROSECONDS: with two decimals
   local us=$(($(now) - $1))
   printf '%d.%02d' $((us / 1000000)) $((us % 1000000 / 10000))
+}
+
+# number_of_seed COUNT [OF]: a number below COUNT, by SEED and the name of this scenario. SEED alone, or with the name of
+# a group, has chosen the scenario: a remainder of it would always be the same one here.
+number_of_seed() {
+  local sum
+  sum=$(cksum <<<"$SEED $NAME ${2-}")
+  echo $((${sum%% *} / 8 % $1))
 }
 
 mebibytes() { printf %d $((($1 + 524288) / 1048576)); }

@@ -23,6 +23,7 @@ looks_at_closed() {
 # carries_closed WAY: through a dump that fails, one that succeeds, and a restore
 carries_closed() {
   ! AMDGPU_CRIU_TEST_FAIL=DUMP_EXT_FILE:1:EIO criu_dump "$1-failed" "$DIR/images" || fail "$1: the dump succeeded"
+  had_its_fault "$1-failed"
   survives "$1: after a failed dump"
   dump_and_kill "$1-dump" "$DIR/images"
   has_paused "$1-dump" || fail "$1: the dump has no state of /dev/kfd"

@@ -52,6 +52,7 @@ scenario_container_paused() {
 
 pause_bundle() {
   bundle_runtime pause "$CONTAINER" || fail "$BUNDLE_RUNTIME pause: status $?"
+  [[ $(bundle_runtime state "$CONTAINER") == *'"status": "paused"'* ]] || fail "the container is not paused"
   STEP_BEFORE=$(last_step)
   sleep 1
   [ "$(last_step)" = "$STEP_BEFORE" ] || fail "the paused container goes on"

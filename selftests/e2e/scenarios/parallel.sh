@@ -34,12 +34,14 @@ scenario_parallel_criu_4_3() {
 scenario_parallel_criu_4_1_1() {
   CRIU=/opt/criu-4.1.1/criu
   parallel_tree
+  [ "$(fills restore)" -gt 0 ] || fail "nothing was filled"
   [ "$(fills_in_background restore)" -eq 0 ] || fail "CRIU 4.1.1 cannot have a background process"
 }
 
 scenario_parallel_off() {
   export AMDGPU_CRIU_PARALLEL=off
   parallel_tree
+  [ "$(fills restore)" -gt 0 ] || fail "nothing was filled"
   [ "$(fills_in_background restore)" -eq 0 ] || fail "filled in the background anyway"
 }
 

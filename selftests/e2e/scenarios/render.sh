@@ -291,10 +291,12 @@ refuse_state() {
 scenario_render_refused() {
   need_gpus 1
   need_plugin
-  local state reason
+  local state reason count=0
   while read -r state reason; do
     refuse_state "$state" "$reason"
+    count=$((count + 1))
   done < <(refused_states)
+  [ $count -gt 0 ] && [ $count -eq "$(refused_states | wc -l)" ] || fail "only $count states were tried"
 }
 
 # A checkpoint succeeds when the refused state no longer exists.

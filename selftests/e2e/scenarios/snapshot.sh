@@ -61,6 +61,7 @@ failed_create_leaves_the_server() {
   ! AMDGPU_CRIU_TEST_FAIL=CHECKPOINT:1:EIO create_snapshot failed --after "echo \$SNAPSHOT_RESULT >$DIR/after" \
     --before true -- "$PAYLOAD/bin/gpu_chain" || fail "a create without a checkpoint succeeds"
   take_server failed
+  grep -q 'TEST SWITCH: fault at CHECKPOINT' "$DIR/failed/dump.log" || fail "nothing was made to fail"
   grep -q "process $PID runs on" "$DIR/create.log" || fail "no word of the server: $(<"$DIR/create.log")"
   [ "$(<"$DIR/after")" = failed ] || fail "the hook after a failed dump got $(<"$DIR/after")"
   [ ! -e "$DIR/failed/images" ] || fail "images of a failed create stay"
@@ -100,7 +101,7 @@ damage_is_found() {
   [ $? -eq 1 ] || fail "verify: another status"
   grep -q "${file##*/} has another BLAKE3 digest" "$DIR/verify.out" || fail "verify: $(<"$DIR/verify.out")"
   refused "snapshot is damaged: .*${file##*/}" --verify
-  refused "criu restore ended with status"
+  refused "criu restore ended with status .*${file##*/}"
 }
 
 # A shell command, for a replica with the number 1: its network has a loopback device, which is up.
@@ -119,6 +120,7 @@ scenario_snapshot() {
   STEP_BEFORE=$(last_step)
   [ -z "$(gpu_holders)" ] || fail "the server runs after create"
   ! create_snapshot server -- true || fail "a snapshot was overwritten"
+  grep -q 'there is a snapshot in .* already' "$DIR/create.log" || fail "create again: $(<"$DIR/create.log")"
   snapshot inspect "$DIR/server" --json || fail "inspect: $(<"$DIR/inspect.log")"
   json "$DIR/inspect.out" "it['server']['own_pid_namespace'] and it['gpus'][0]['memory'] > 1 << 20"
   json "$DIR/inspect.out" "it['ready_seconds'] > 0 and it['stack_id'] and 0 < it['vram']"

@@ -49,8 +49,18 @@ makes_no_progress() {
   [ "$(last_step)" -eq "$step" ] || fail "the frozen workload went from step $step to $(last_step)"
 }
 
-# The pid of the background process of `freeze`.
-holder() { sed -n 's/.*; process \([0-9]*\) holds it.*/\1/p' "$DIR/freeze"; }
+# read_holder: sets HOLDER to the pid of the background process of `freeze`
+read_holder() {
+  HOLDER=$(sed -n 's/.*; process \([0-9]*\) holds it.*/\1/p' "$DIR/freeze")
+  alive "$HOLDER" || fail "no process holds it: $(<"$DIR/freeze")"
+}
+
+# refuses_dump WHAT: a process that is held
+refuses_dump() {
+  ! criu_dump "$1" "$DIR/images" || fail "a $1 process was dumped"
+  grep 'Error.*(amdgpu).*another checkpoint of this process is in progress' "$DIR/criu-$1.log" ||
+    fail "a $1 process: refused for another reason: $(grep Error "$DIR/criu-$1.log" | tail -n 3)"
+}
 
 # A dry run, and the GPU work of PID paused and resumed in every way.
 dry_run_and_freeze() {
@@ -59,14 +69,15 @@ dry_run_and_freeze() {
   json "$DIR/pid.json" "it['contents_bytes'] > 1 << 20"
   "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
   makes_no_progress 1
-  "$TOOL" freeze --pid "$PID" && fail "a frozen process was frozen again"
-  ! criu_dump frozen "$DIR/images" || fail "a frozen process was dumped"
+  refuses "is frozen or suspended already" freeze
+  refuses_dump frozen
   makes_no_progress 1
   "$TOOL" thaw --pid "$PID" || fail "thaw: status $?"
   survives "after the thaw"
-  "$TOOL" thaw --pid "$PID" && fail "a process was thawed twice"
+  refuses "is neither frozen nor suspended" thaw
   "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
-  kill -KILL "$(holder)"
+  read_holder
+  kill -KILL "$HOLDER"
   survives "after the end of the holder"
 }
 
@@ -122,17 +133,19 @@ END
   PID=$!
   PIDS+=("$PID")
   wait_until 20 has_stalled_dev || fail "/dev is not replaced"
-  timeout -s KILL $((30 * PATIENCE)) "$TOOL" freeze --pid "$PID" >"$DIR/freeze"
+  timeout -s KILL $((30 * PATIENCE)) "$TOOL" freeze --pid "$PID" >"$DIR/freeze" 2>&1
   status=$?
   [ $status -eq 1 ] || fail "freeze of a process without state: status $status"
+  grep "process $PID uses no AMD GPU" "$DIR/freeze" || fail "freeze of a process without state: $(<"$DIR/freeze")"
 }
 has_stalled_dev() { grep -q ' /dev fuse ' "/proc/$PID/mounts"; }
 
 kill_frozen() {
   "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
+  read_holder
   kill -KILL "$PID"
   wait_gone "$PID" 20 || fail "a frozen process that was killed does not end"
-  wait_gone "$(holder)" 20 || fail "the holder outlives what it has frozen"
+  wait_gone "$HOLDER" 20 || fail "the holder outlives what it has frozen"
 }
 
 scenario_tool_images() {
@@ -172,7 +185,8 @@ scenario_tool_bench() {
     fail "bench: status $?"
   json "$DIR/bench.json" "len(it['gpus']) == 1 and it['gpus'][0]['dump']['median'] > 0"
   json "$DIR/bench.json" "it['gpus'][0]['restore_to_limit']['most'] > 0"
-  "$TOOL" bench --size 1 --rounds 1 --gpu 99 --directory "$DIR" && fail "bench finds GPU 99"
+  "$TOOL" bench --size 1 --rounds 1 --gpu 99 --directory "$DIR" 2>"$DIR/bench.log" && fail "bench finds GPU 99"
+  grep 'there is no GPU 99' "$DIR/bench.log" || fail "bench does not name GPU 99: $(<"$DIR/bench.log")"
   [ -z "$(find "$DIR" -name 'amdgpu-criu-bench-*')" ] || fail "bench leaves files behind"
   SCRATCH=$DIR "$PAYLOAD/bench/measure" --smoke --rounds 1 --divisor 1024 >"$DIR/samples" ||
     fail "measure: status $?: $(tail -n 3 "$DIR/samples")"

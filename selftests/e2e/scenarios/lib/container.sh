@@ -235,6 +235,7 @@ has_open_only() {
 dump_container() {
   local start
   USAGE=$(gpu_usage)
+  uses_gpu "$1" "$USAGE"
   start=$(now)
   "${ENGINE}_checkpoint" "$1" "$2" || fail "$1: the checkpoint of the container failed"
   gone "$PID" || fail "$1: the dumped process is still there"

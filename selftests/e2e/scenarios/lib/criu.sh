@@ -51,6 +51,7 @@ image_mebibytes() {
 # dump_and_kill WHAT IMAGES OPTIONS...: sets STEP_BEFORE
 dump_and_kill() {
   USAGE=$(gpu_usage)
+  uses_gpu "$1" "$USAGE"
   criu_dump "$@" || fail "$1: criu dump ended with status $?"
   gone "$PID" || fail "$1: the dumped process is still there"
   STEP_BEFORE=$(last_step)

@@ -20,7 +20,11 @@ alive() {
 # log_has TEXT: a line of the log begins with it
 log_has() { [[ $'\n'$(<"$LOG")$'\n' == *$'\n'"$1"* ]]; }
 
-gone() { ! alive "$1"; }
+# A process without a number, which no command has found, is not one that has ended.
+gone() {
+  [ -n "$1" ] || fail "the number of a process is not known"
+  ! alive "$1"
+}
 wait_gone() { wait_until "$2" gone "$1"; }
 
 need_gpus() {
@@ -152,8 +156,10 @@ gpu_usage() {
 }
 
 kfd_usage() {
-  local proc=/sys/class/kfd/kfd/proc/$PID file bytes=0 queues=("/sys/class/kfd/kfd/proc/$PID/queues/"*)
+  local proc=/sys/class/kfd/kfd/proc/$PID file bytes=0 queues
   [ -d "$proc" ] || return
+  queues=("$proc/queues/"*)
+  [ -e "${queues[0]}" ] || queues=()
   for file in "$proc"/vram_*; do
     [ -e "$file" ] && bytes=$((bytes + $(<"$file")))
   done
@@ -173,6 +179,9 @@ render_usage() {
         printf " render nodes: VRAM %s, GTT %s", text["drm-resident-vram:"], text["drm-resident-gtt:"]
     }'
 }
+
+# uses_gpu WHAT USAGE: two numbers that are not there would be the same before a dump and after a restore
+uses_gpu() { [ -n "$2" ] || fail "$1: neither KFD nor a render node counts anything for process $PID"; }
 
 # same_usage NOW BEFORE: equal except for a few page tables, which count as VRAM of the render node.
 # Their number depends on the addresses of memory.

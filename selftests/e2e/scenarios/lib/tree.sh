@@ -54,7 +54,10 @@ for_each() {
   done
 }
 
-remember_usage() { TREE_USAGE[MEMBER]=$(gpu_usage); }
+remember_usage() {
+  TREE_USAGE[MEMBER]=$(gpu_usage)
+  uses_gpu "before the dump" "${TREE_USAGE[MEMBER]}"
+}
 remember_step() {
   gone "$PID" || fail "process $PID of the dumped tree is still there"
   TREE_STEP[MEMBER]=$(last_step)

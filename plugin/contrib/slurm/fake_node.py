@@ -39,6 +39,7 @@ if [ $verb = dump ]; then
   touch "$images/part"
   [ ! -e FAKE/hang ] || exec sleep 100
   while [ -e FAKE/slow-dump ]; do sleep 0.05; done
+  [ ! -e FAKE/signal-dump ] || kill -USR1 $$
   tail -n 1 FAKE/output >"$images/state"
 else
   read -r _ count <"$images/state"
@@ -55,6 +56,7 @@ until [ -e FAKE/stop ]; do count=$((count + 1)); echo "step $count"; sleep 0.05;
 exit $(cat FAKE/stop)
 """
 VERIFY = """#!/bin/sh
+[ ! -e FAKE/signal-verify ] || kill -TERM $$
 [ ! -e FAKE/damage ] || { echo damaged; exit 1; }
 [ ! -e FAKE/verify-status ] || { echo an error >&2; exit $(cat FAKE/verify-status); }
 """

@@ -238,6 +238,15 @@ class Helper(unittest.TestCase):
         self.assertEqual(dump.returncode, 0, messages)
         self.end(process)
 
+    def test_signals_of_slurm_end_no_program_of_a_dump(self) -> None:
+        for name in ("signal-dump", "signal-verify"):
+            self.node.say(name)
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        dump = self.node.dump("--leave-running")
+        self.assertEqual(dump.returncode, 0, dump.stderr)
+        self.end(process)
+
     def test_a_node_that_fails_during_a_dump_leaves_the_previous_checkpoint(self) -> None:
         self.checkpoint()
         (self.node.store / "new").mkdir()

@@ -77,6 +77,30 @@ TEST(BoundedWork, ReleasesWhatItHasIfCriuDies) {
   waitpid(criu, nullptr, 0);
 }
 
+TEST(Interruption, CountsAnewWhatComesLater) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    sigprocmask(SIG_BLOCK, &both, nullptr);
+    Interruption first(std::chrono::seconds(1));
+    first.begin();
+    raise(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    if (first.check().ok() || first.check_deadline().ok()) _exit(1);
+    const Interruption later = first.anew();
+    if (!later.check().ok()) _exit(2);
+    raise(SIGTERM);
+    if (later.check().ok()) _exit(3);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 // CRIU takes the end of any child for that of a task: it ends, and leaves the network locked.
 TEST(Background, ItsDeathIsNotThatOfAChild) {
   static std::atomic<int> signals;

@@ -68,6 +68,12 @@ int pending_signal() {
   return 0;
 }
 
+// 0: none.
+int received_signal() {
+  const int number = caught_signal;
+  return number ? number : pending_signal();
+}
+
 // 0: none is pending
 int pending_signal_of(pid_t pid) {
   const uint64_t pending = pending_signals(pid);
@@ -84,9 +90,15 @@ Status aborted_by(int number, const char* operation) {
 
 }  // namespace
 
+Interruption Interruption::anew() const {
+  Interruption other(timeout_, operation_);
+  other.ignored_ = received_signal();
+  other.begin();
+  return other;
+}
+
 Status Interruption::check_signals(const char* operation) {
-  const int number = caught_signal;
-  return aborted_by(number ? number : pending_signal(), operation);
+  return aborted_by(received_signal(), operation);
 }
 
 Status Interruption::check_signals_of(pid_t pid, const char* operation) {
@@ -107,7 +119,8 @@ Status Interruption::check_deadline(std::chrono::milliseconds grace) const {
 }
 
 Status Interruption::check() const {
-  TRY(check_signals(operation_));
+  if (const int number = received_signal(); number != ignored_)
+    TRY(aborted_by(number, operation_));
   TRY(check_deadline());
   return {};
 }

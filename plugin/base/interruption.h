@@ -30,6 +30,10 @@ class Interruption {
     if (!start_) start_ = Clock::now();
   }
 
+  // For work that begins now, after a point where no interruption counted: the time starts again, and
+  // a signal that is pending already does not count.
+  Interruption anew() const;
+
   // To be called between two pieces of work, from any thread.
   Status check() const;
   // The part of check() about the deadline, which is moved by `grace`.
@@ -64,6 +68,7 @@ class Interruption {
   const char* operation_;
   std::chrono::seconds timeout_;
   std::optional<Clock::time_point> start_;
+  int ignored_ = 0;  // a signal; 0: none
 };
 
 // Makes SIGTERM, SIGINT, SIGHUP and SIGQUIT fail check() until destroyed, unless CRIU ignores them.

@@ -455,10 +455,12 @@ void Restore::write_statistics() const {
                                  {"submissions", filled.submissions}});
 }
 
-// CRIU has announced the restore by then, but the task must not run without that memory.
+// CRIU has announced the restore by then, but the task must not run without that memory. What
+// delayed the tasks since the commit, as a script of CRIU's, does not end it.
 Status Restore::fetch_missing_memory(pid_t pid) const {
   if (!host::may_miss_memory()) return {};
-  BoundedWork fetch(interruption_, "fetches memory that the GPU uses");
+  const Interruption interruption = interruption_.anew();
+  BoundedWork fetch(interruption, "fetches memory that the GPU uses");
   TRY(fetch.start([pid](const Background::Fail& fail) {
     if (const Status status = host::fetch_missing_memory(pid); !status.ok()) fail(status.error());
   }));

@@ -387,9 +387,11 @@ Status Dump::save_objects() {
 Status Dump::write(const std::function<Status(const image::Directory& directory)>& work) {
   const image::Directory directory = TRY(env_.images());
   BoundedWork writer(interruption_, kSaves);
-  TRY(writer.start([&](const Background::Fail& fail) {
-    if (const Status status = work(directory); !status.ok()) fail(status.error());
-  }));
+  TRY(writer.start(
+      [&](const Background::Fail& fail) {
+        if (const Status status = work(directory); !status.ok()) fail(status.error());
+      },
+      [&] { close(tree_.session()); }));
   const Status status = writer.finish();
   if (!writer.give_up()) disk_answers_ = false;
   return with_room(status, directory.fd);

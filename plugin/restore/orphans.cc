@@ -134,13 +134,18 @@ size_t Orphans::kill_all() {
 void kill_sharers(const void* memory) {
   const auto shared = backing_of(memory);
   if (!shared) return;
-  for (const pid_t pid : all_processes()) {
-    if (pid == getpid()) continue;
-    // Opened first, so that the examined process stays the same if its number is reused.
-    const auto process = Pidfd::open(pid);
-    if (!maps(pid, *shared)) continue;
-    if (process.signal(SIGKILL))
+  // A task may fork before it is killed, behind the end of the list.
+  std::set<pid_t> killed;
+  for (size_t before = 1; before != killed.size();) {
+    before = killed.size();
+    for (const pid_t pid : all_processes()) {
+      if (pid == getpid() || killed.contains(pid)) continue;
+      // Opened first, so that the examined process stays the same if its number is reused.
+      const auto process = Pidfd::open(pid);
+      if (!maps(pid, *shared) || !process.signal(SIGKILL)) continue;
       log_warning("process {} of a restore that failed was left: killed", pid);
+      killed.insert(pid);
+    }
   }
 }
 

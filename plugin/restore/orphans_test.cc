@@ -12,9 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <iterator>
+#include <new>
 #include <vector>
 
 #include "base/fd.h"
+#include "host/host.h"
 
 namespace amdgpu_criu::restore {
 namespace {
@@ -57,6 +61,38 @@ TEST(KillSharers, KillsProcessesThatStillHaveTheMemory) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   EXPECT_EQ(waitpid(without, &status, WNOHANG), 0);
   end(without);
+}
+
+struct Chain {
+  std::atomic<unsigned> length;
+  pid_t pids[40];
+};
+
+// Each process of the chain forks the next one.
+[[noreturn]] void fork_chain(Chain& chain) {
+  while (chain.length < std::size(chain.pids)) {
+    chain.pids[chain.length] = getpid();
+    chain.length++;
+    usleep(1'000);
+    if (fork() != 0) break;
+  }
+  while (true) pause();
+}
+
+TEST(KillSharers, KillsProcessesThatAreForkedMeanwhile) {
+  const Mapping memory = shared_page();
+  Chain& chain = *new (memory.data()) Chain{};
+  const pid_t first = fork();
+  if (first == 0) fork_chain(chain);
+  while (chain.length < 3) usleep(100);
+  kill_sharers(memory.data());
+  EXPECT_LT(chain.length, std::size(chain.pids));
+  waitpid(first, nullptr, 0);
+  for (unsigned i = 1; i < chain.length; i++) {
+    for (int wait = 0; wait < 1000 && !host::has_ended(chain.pids[i]); wait++) usleep(1'000);
+    EXPECT_TRUE(host::has_ended(chain.pids[i])) << i;
+    syscall(SYS_kill, chain.pids[i], SIGKILL);
+  }
 }
 
 // The tasks are children of the main process's parent, as in a restore by runc; so is a process

@@ -119,8 +119,7 @@ Status Interruption::check_deadline(std::chrono::milliseconds grace) const {
 }
 
 Status Interruption::check() const {
-  if (const int number = received_signal(); number != ignored_)
-    TRY(aborted_by(number, operation_));
+  if (const int number = received_signal(); number != ignored_) TRY(aborted_by(number, operation_));
   TRY(check_deadline());
   return {};
 }

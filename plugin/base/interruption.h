@@ -30,8 +30,8 @@ class Interruption {
     if (!start_) start_ = Clock::now();
   }
 
-  // For work that begins now, after a point where no interruption counted: the time starts again, and
-  // a signal that is pending already does not count.
+  // For work that begins now, after a point where no interruption counted: the time starts again,
+  // and a signal that is pending already does not count.
   Interruption anew() const;
 
   // To be called between two pieces of work, from any thread.

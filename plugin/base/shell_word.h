@@ -11,7 +11,7 @@ namespace amdgpu_criu {
 
 // The word as a shell reads it back, in quotes only if it needs them.
 inline std::string quoted_for_shell(const std::string& word) {
-  constexpr std::string_view kPlain = "-_./:=,+@%[]^";
+  constexpr std::string_view kPlain = "-_./:=,+@%";
   const auto is_plain = [&](unsigned char c) {
     return isalnum(c) || kPlain.find(static_cast<char>(c)) != kPlain.npos;
   };

@@ -37,7 +37,8 @@ class NewDirectory {
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
   Status keep() {
-    if (fsync(fd()) != 0) return Error::system("cannot synchronize {}", path_);
+    // The copies, and then their names.
+    if (syncfs(fd()) != 0 || fsync(fd()) != 0) return Error::system("cannot synchronize {}", path_);
     path_.clear();
     return {};
   }

@@ -112,7 +112,7 @@ class Creation {
   Probe probe() const;
   // It may be stopped once it was examined.
   void continue_server() const {
-    if (!manifest_.server.pids.empty()) continue_tree(pid_);
+    if (!manifest_.server.pids.empty()) continue_tree(pid_, manifest_.server.pids);
   }
   void end_server() {
     kill_tree(pid_);

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 
 #include "snapshot/program.h"
@@ -39,13 +40,15 @@ Status ip(const std::string& lines, const std::function<Status()>& prepare = {})
 
 // A name in the network namespace of this process; no other socket gets it until this is closed.
 // Not valid if one has it.
-Fd reserve_name(const std::string& name) {
+Result<Fd> reserve_name(const std::string& name) {
   Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return Error::system("cannot reserve the name of a device");
   sockaddr_un address{AF_UNIX, {}};
   name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) socket.reset();
-  return socket;
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return socket;
+  if (errno != EADDRINUSE) return Error::system("cannot reserve the name of a device");
+  return Fd();
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ Result<Veth> find_free_veth(const std::string& subnet, unsigned first) {
   for (unsigned number = first;; number++) {
     Veth veth = TRY(veth_of(subnet, number));
     // Reserved first: a restore that had it before has made the device.
-    veth.reserved = reserve_name("amdgpu-criu-" + veth.device);
+    veth.reserved = TRY(reserve_name("amdgpu-criu-" + veth.device));
     if (veth.reserved.valid() && if_nametoindex(veth.device.c_str()) == 0) return veth;
   }
 }

@@ -22,6 +22,7 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 std::atomic<bool> interrupted = false;
+bool pipe_was_ignored = false;  // SIGPIPE, before watch_for_signals()
 
 // As nohup(1) lets it be, for this command and for all that it runs.
 bool is_ignored(int number) {
@@ -37,7 +38,7 @@ bool is_ignored(int number) {
 
 [[noreturn]] void execute(const Program& program, const std::function<Status()>& prepare,
                           int problems) {
-  signal(SIGPIPE, SIG_DFL);
+  if (!pipe_was_ignored) signal(SIGPIPE, SIG_DFL);
   for (const int number : kSignals)
     if (!is_ignored(number)) signal(number, SIG_DFL);
   if (prepare)
@@ -76,7 +77,7 @@ void watch_for_signals() {
   action.sa_handler = [](int) { interrupted = true; };
   for (const int number : kSignals)
     if (!is_ignored(number)) sigaction(number, &action, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+  pipe_was_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN;
 }
 
 bool is_interrupted() { return interrupted; }

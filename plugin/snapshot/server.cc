@@ -100,10 +100,10 @@ Result<Server> examine_server(pid_t pid) {
   return server;
 }
 
-void continue_tree(pid_t pid) {
-  const auto pids = tool::tree_of(pid);
-  if (!pids.ok()) return;
-  for (const pid_t one : *pids) kill(one, SIGCONT);
+void continue_tree(pid_t pid, const std::vector<pid_t>& noted) {
+  std::set<pid_t> all(noted.begin(), noted.end());
+  if (const auto pids = tool::tree_of(pid); pids.ok()) all.insert(pids->begin(), pids->end());
+  for (const pid_t one : all) kill(one, SIGCONT);
 }
 
 void kill_tree(pid_t pid) {

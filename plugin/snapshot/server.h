@@ -17,8 +17,9 @@ Result<Child> start_server(const std::vector<std::string>& command, const std::s
 // What there is to know about a running one. Refuses what no snapshot can be made of.
 Result<Server> examine_server(pid_t pid);
 
-// Lets all processes of the tree continue, those that were forked since examine_server() included.
-void continue_tree(pid_t pid);
+// Lets all processes of the tree continue, those that were forked since examine_server() included,
+// and those of it whose parent has ended: `noted` is what examine_server() found.
+void continue_tree(pid_t pid, const std::vector<pid_t>& noted);
 // Kills the tree, and waits until it is gone.
 void kill_tree(pid_t pid);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -217,6 +218,17 @@ TEST(Network, OfAnotherRestoreIsNotTaken) {
   EXPECT_GT(find_free_veth("10.213.0.0", 5000)->number, first->number);
 }
 
+TEST(Network, NamesWhatKeepsANumberFromBeingTaken) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto found = find_free_veth("10.213.0.0", 5000);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().code(), EMFILE);
+}
+
 TEST(Readiness, OfAReplicaIsThatOfCreateWithTheTimeoutOfRestore) {
   Manifest manifest;
   manifest.readiness = {"true", 8080, "ready", 300};
@@ -284,6 +296,18 @@ TEST(Program, IsNotEndedByAClosedOutputNorByAHangUpUnderNohup) {
   EXPECT_EXIT(ignore_signals(), testing::ExitedWithCode(0), "");
 }
 
+// systemd lets services ignore it.
+[[noreturn]] void keep_ignored() {
+  signal(SIGPIPE, SIG_IGN);
+  watch_for_signals();
+  const auto status = Child::start(Program::shell("kill -PIPE $$"))->wait();
+  _exit(*status);
+}
+
+TEST(Program, IgnoresAClosedOutputIfThisCommandDid) {
+  EXPECT_EXIT(keep_ignored(), testing::ExitedWithCode(0), "");
+}
+
 char state_of(pid_t pid) {
   std::ifstream file(formatted("/proc/{}/stat", pid));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -311,10 +335,30 @@ TEST(Server, ContinuesWithWorkersThatWereForkedAfterItWasExamined) {
   for (const pid_t pid : pids) kill(pid, SIGSTOP);
   for (const pid_t pid : pids)
     while (state_of(pid) != 'T') usleep(1'000);
-  continue_tree(server);
+  continue_tree(server, {server});
   for (const pid_t pid : pids) EXPECT_NE(state_of(pid), 'T') << pid;
   kill_tree(server);
   waitpid(server, nullptr, 0);
+}
+
+TEST(Server, ContinuesAWorkerWhoseParentHasEnded) {
+  const Pipe started = std::move(*Pipe::create());
+  const pid_t server = fork();
+  if (server == 0) {
+    const pid_t worker = fork();
+    if (worker == 0) raise(SIGSTOP);
+    if (worker > 0 && write(started.write.get(), &worker, sizeof(worker)) > 0) pause();
+    _exit(0);
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(read(started.read.get(), &worker, sizeof(worker)), ssize_t{sizeof(worker)});
+  while (state_of(worker) != 'T') usleep(1'000);
+  kill(server, SIGKILL);
+  waitpid(server, nullptr, 0);
+  continue_tree(server, {server, worker});
+  // It ends when it continues.
+  for (int i = 0; i < 1000 && state_of(worker) == 'T'; i++) usleep(1'000);
+  EXPECT_NE(state_of(worker), 'T');
 }
 
 // The status of the action script, as criu would run it.

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 
+#include "importer.h"
 #include "kfd.h"
 #include "render.h"
 #include "share.h"
@@ -289,35 +290,34 @@ TEST_F(outside, a_bo_that_a_KFD_process_and_a_file_share_is_reported)
 TEST_F(outside, a_bo_that_another_driver_has_imported_is_EOPNOTSUPP)
 {
 	struct share_exported *exported = share_board(sizeof(*exported));
-	struct drm_prime_handle prime = { .handle = self->handle, .flags = DRM_CLOEXEC };
-	struct criu_node importer;
+	int dmabuf = render_bo_export(&self->node, self->handle);
+	int importer = importer_pin(dmabuf);
 	struct kfd_gpu gpu;
 	struct kfd_bo bo;
 	struct kfd kfd;
 
-	if (render_open_importer(&importer))
-		SKIP(return, "no render node of vgem, as a driver that imports: modprobe vgem");
-	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
-	ASSERT_EQ(0, render_ioctl(&importer, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+	if (importer == -ENOENT)
+		SKIP(return, IMPORTER_MISSING);
+	ASSERT_LE(0, importer);
 	EXPECT_EQ(-EOPNOTSUPP, pause_file(self, &self->node));
-	EXPECT_EQ(-EOPNOTSUPP, share_export_save(&self->other, self->session, prime.fd, exported));
-	ASSERT_EQ(0, render_bo_close(&importer, prime.handle));
-	EXPECT_EQ(0, share_export_save(&self->other, self->session, prime.fd, exported));
+	EXPECT_EQ(-EOPNOTSUPP, share_export_save(&self->other, self->session, dmabuf, exported));
+	close(importer);
+	EXPECT_EQ(0, share_export_save(&self->other, self->session, dmabuf, exported));
 	EXPECT_EQ(0, pause_file(self, &self->node));
-	close(prime.fd);
+	close(dmabuf);
 
 	if (!kfd_find_gpu(&gpu)) {
 		ASSERT_EQ(0, kfd_open(&kfd));
 		ASSERT_EQ(0, kfd_bo_alloc(&kfd, &bo, KFD_GTT, SIZE));
-		prime.fd = kfd_bo_export(&kfd, &bo);
-		ASSERT_EQ(0, render_ioctl(&importer, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+		dmabuf = kfd_bo_export(&kfd, &bo);
+		importer = importer_pin(dmabuf);
+		ASSERT_LE(0, importer);
 		EXPECT_EQ(-EOPNOTSUPP, pause_file(self, &kfd.node));
-		ASSERT_EQ(0, render_bo_close(&importer, prime.handle));
+		close(importer);
 		EXPECT_EQ(0, pause_file(self, &kfd.node));
-		close(prime.fd);
+		close(dmabuf);
 		kfd_close(&kfd);
 	}
-	criu_node_close(&importer);
 }
 
 TEST_F(outside, invalid_arguments_are_refused)

@@ -39,15 +39,15 @@ int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args)
 	return ret ? -errno : 0;
 }
 
-static bool is_of_driver(const struct criu_node *node, const char *driver)
+static bool is_amdgpu(const struct criu_node *node)
 {
 	char name[16] = "";
 	struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
 
-	return !render_ioctl(node, DRM_IOCTL_VERSION, &version) && !strcmp(name, driver);
+	return !render_ioctl(node, DRM_IOCTL_VERSION, &version) && !strcmp(name, "amdgpu");
 }
 
-static int open_node(struct criu_node *node, const char *driver, unsigned int index)
+int render_open(struct criu_node *node, unsigned int index)
 {
 	char path[32];
 	int minor;
@@ -58,22 +58,12 @@ static int open_node(struct criu_node *node, const char *driver, unsigned int in
 		node->fd = open(path, O_RDWR | O_CLOEXEC);
 		if (node->fd < 0)
 			continue;
-		if (is_of_driver(node, driver) && !index--)
+		if (is_amdgpu(node) && !index--)
 			return 0;
 		close(node->fd);
 	}
 	node->fd = -1;
 	return -ENOENT;
-}
-
-int render_open(struct criu_node *node, unsigned int index)
-{
-	return open_node(node, "amdgpu", index);
-}
-
-int render_open_importer(struct criu_node *node)
-{
-	return open_node(node, "vgem", 0);
 }
 
 /* The GPU's directory in sysfs. */

@@ -15,8 +15,6 @@
 
 /* Opens the file of GPU @index; -ENOENT if there are fewer. */
 int render_open(struct criu_node *node, unsigned int index);
-/* The same of vgem, a driver that imports dma-bufs and pins them; modprobe loads it. */
-int render_open_importer(struct criu_node *node);
 
 /* True if XGMI links the GPU with others. */
 bool render_in_hive(const struct criu_node *node);

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 
+#include "importer.h"
 #include "userq_files.h"
 
 #define BO_VA 0x10000000ull
@@ -139,53 +140,47 @@ TEST_F(evicted, bo_of_another_gpu_is_there_when_the_first_queue_runs)
 	criu_node_close(&other);
 }
 
-/*
- * A BO in VRAM that vgem has imported: it is pinned in system memory, and the driver must not move
- * it back. Returns a dma-buf of it.
- */
-static int pin_bo(struct __test_metadata *_metadata, const struct criu_node *node,
-		  const struct criu_node *importer)
+/* A new BO in VRAM, which is then pinned in system memory. Returns as importer_pin() does. */
+static int pin_bo(struct __test_metadata *_metadata, const struct criu_node *node, int *dmabuf)
 {
 	__u32 handle;
-	int dmabuf;
 
 	EXPECT_EQ(0, render_bo_create(node, USERQ_PAGE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
-	dmabuf = render_bo_export(node, handle);
-	EXPECT_LE(0, dmabuf);
-	EXPECT_EQ(0, render_bo_import(importer, dmabuf, &handle));
-	return dmabuf;
+	*dmabuf = render_bo_export(node, handle);
+	EXPECT_LE(0, *dmabuf);
+	return importer_pin(*dmabuf);
 }
 
 TEST_F(evicted, pinned_bo_is_used_by_the_first_queue)
 {
 	struct files *f = &self->f;
-	struct criu_node importer;
+	int importer, dmabuf;
 	__u32 handle;
-	int dmabuf;
 
-	if (render_open_importer(&importer))
-		SKIP(return, "no render node of vgem, as a driver that imports: modprobe vgem");
 	ASSERT_EQ(0, render_open(&f->to, 0));
-	dmabuf = pin_bo(_metadata, &f->to, &importer);
+	importer = pin_bo(_metadata, &f->to, &dmabuf);
+	if (importer == -ENOENT)
+		SKIP(return, IMPORTER_MISSING);
+	ASSERT_LE(0, importer);
 	ASSERT_EQ(0, render_bo_import(&f->to, dmabuf, &handle));
 	write_bo(_metadata, f, handle, render_bo_mmap(&f->to, handle, USERQ_PAGE));
 	close(dmabuf);
-	criu_node_close(&importer);
+	close(importer);
 }
 
 /* The second time after an eviction, which a checkpoint that is refused causes as well. */
 TEST_F(evicted, pinned_bo_is_imported_beside_a_queue)
 {
 	struct files *f = &self->f;
-	struct criu_node importer;
+	int importer, dmabuf;
 	volatile __u32 *words;
 	__u32 handle;
-	int dmabuf;
 
-	if (render_open_importer(&importer))
-		SKIP(return, "no render node of vgem, as a driver that imports: modprobe vgem");
 	ASSERT_EQ(0, render_open(&f->to, 0));
-	dmabuf = pin_bo(_metadata, &f->to, &importer);
+	importer = pin_bo(_metadata, &f->to, &dmabuf);
+	if (importer == -ENOENT)
+		SKIP(return, IMPORTER_MISSING);
+	ASSERT_LE(0, importer);
 	ASSERT_EQ(0, render_bo_import(&f->node, dmabuf, &handle));
 	ASSERT_EQ(0, render_va_map(&f->node, handle, BO_VA, USERQ_PAGE));
 	ASSERT_EQ(0, userq_wait_for_mappings(&f->node));
@@ -198,7 +193,7 @@ TEST_F(evicted, pinned_bo_is_imported_beside_a_queue)
 		EXPECT_EQ(-EOPNOTSUPP, criu_pause(&f->node, f->session, &f->info));
 	}
 	close(dmabuf);
-	criu_node_close(&importer);
+	close(importer);
 }
 
 TEST_HARNESS_MAIN

@@ -43,9 +43,13 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
 
 
 def importer(base: str, run: Path) -> list[payload.Entry]:
-    """vgem, a driver that imports what others export, with what it needs: for /payload/kselftest."""
-    drm = modules(base) / "kernel/drivers/gpu/drm"
-    return unpacked([drm / "drm_shmem_helper.ko.xz", drm / "vgem/vgem.ko.xz"], run / "importer")
+    """vivid, a driver that imports what others export, with what it needs: for /payload/kselftest."""
+    names = ("mc/mc", "v4l2-core/videodev", "v4l2-core/v4l2-dv-timings", "common/v4l2-tpg/v4l2-tpg",
+             "test-drivers/vivid/vivid",
+             *(f"common/videobuf2/videobuf2-{part}"
+               for part in ("common", "v4l2", "memops", "vmalloc", "dma-contig")))
+    media = modules(base) / "kernel/drivers/media"
+    return unpacked([media / f"{name}.ko.xz" for name in names], run / "importer")
 
 
 def pmem(base: str, run: Path) -> list[payload.Entry]:

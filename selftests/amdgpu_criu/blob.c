@@ -13,7 +13,6 @@
 #include "sample.h"
 
 #define ROOM 16
-#define TAIL_FAULT "the tail is not as long as the record says"
 
 FIXTURE(blob) {
 	struct restorer r;

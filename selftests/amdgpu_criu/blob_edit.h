@@ -26,6 +26,9 @@
 #define BLOB_KFD_OPTIONS 0x107
 #define BLOB_MAY_SKIP 1
 
+/* The reason for which RESTORE refuses a record whose fields give its tail another length. */
+#define TAIL_FAULT "the tail is not as long as the record says"
+
 struct blob_head {
 	__u64 magic;
 	__u32 format;

@@ -53,7 +53,6 @@ enum svm { SVM_START = 0, SVM_SIZE_FIELD = 8, SVM_NUM = 16, SVM_PAD = 20, SVM_AT
 #define MOVE_TO_STACK ((8ULL << 32) - 8)
 
 /* Reasons of several types of records */
-#define TAIL_FAULT "the tail is not as long as the record says"
 #define CREATE_FAULT "properties that AMDKFD_IOC_CREATE_QUEUE refuses"
 #define MQD_FAULT "MQD has words that this kernel sets itself"
 

@@ -165,13 +165,10 @@ TEST_F(list, invalid_records_are_refused)
 		BLOB_FAULT_FOR(": id", "id 0", blob_list, id, 0, -EBADMSG),
 		BLOB_FAULT_FOR("its number occurs twice", "id of the next", blob_list, id, 2,
 			       -EBADMSG),
-		BLOB_FAULT_FOR("the tail is not as long as the record says", "fewer entries",
-			       blob_list, num_entries, 1, -EBADMSG),
-		BLOB_FAULT_FOR("the tail is not as long as the record says", "more entries",
-			       blob_list, num_entries, 3, -EBADMSG),
-		BLOB_FAULT_FOR("the tail is not as long as the record says",
-			       "huge number of entries", blob_list, num_entries, 0x10000001,
-			       -EBADMSG),
+		BLOB_FAULT_FOR(TAIL_FAULT, "fewer entries", blob_list, num_entries, 1, -EBADMSG),
+		BLOB_FAULT_FOR(TAIL_FAULT, "more entries", blob_list, num_entries, 3, -EBADMSG),
+		BLOB_FAULT_FOR(TAIL_FAULT, "huge number of entries", blob_list, num_entries,
+			       0x10000001, -EBADMSG),
 	};
 	static const struct blob_fault of_item[] = {
 		BLOB_FAULT_FOR("no such BO", "no BO", blob_item, object_id, 0, -EBADMSG),

@@ -349,13 +349,10 @@ TEST_F(bad_ctx, fields_out_of_range_are_refused)
 		BLOB_FAULT_FOR("power state", "power state without owner", blob_ctx, stable_pstate,
 			       1, -EBADMSG),
 		BLOB_FAULT_FOR("power state", "power state", blob_ctx, stable_pstate, 5, -EBADMSG),
-		BLOB_FAULT_FOR("the tail is not as long as the record says", "fewer entities",
-			       blob_ctx, num_entities, 1, -EBADMSG),
-		BLOB_FAULT_FOR("the tail is not as long as the record says", "more entities",
-			       blob_ctx, num_entities, 3, -EBADMSG),
-		BLOB_FAULT_FOR("the tail is not as long as the record says",
-			       "huge number of entities", blob_ctx, num_entities, 0x0aaaaaab,
-			       -EBADMSG),
+		BLOB_FAULT_FOR(TAIL_FAULT, "fewer entities", blob_ctx, num_entities, 1, -EBADMSG),
+		BLOB_FAULT_FOR(TAIL_FAULT, "more entities", blob_ctx, num_entities, 3, -EBADMSG),
+		BLOB_FAULT_FOR(TAIL_FAULT, "huge number of entities", blob_ctx, num_entities,
+			       0x0aaaaaab, -EBADMSG),
 	};
 	size_t i;
 

@@ -60,7 +60,6 @@ FIXTURE_TEARDOWN(gem_fault)
 #define BAD_USER_ADDRESS "bad user address"
 #define BAD_ENTRY "entry of the BO table does not fit its kind"
 #define OTHER_ALLOWED "allowed domains that do not follow from the preferred ones"
-#define TAIL_FAULT "the tail is not as long as the record says"
 
 static const struct {
 	unsigned int index;

@@ -223,8 +223,7 @@ TEST_F(userq, invalid_records_are_refused)
 			       -EBADMSG),
 		BLOB_FAULT_FOR("its memory is not mapped", "area that ends outside", blob_userq,
 			       area_va, USERQ_VA(0) + USERQ_SIZE - 16, -EBADMSG),
-		BLOB_FAULT_FOR("the tail is not as long as the record says", "number of words",
-			       blob_userq, num_words, 2, -EBADMSG),
+		BLOB_FAULT_FOR(TAIL_FAULT, "number of words", blob_userq, num_words, 2, -EBADMSG),
 	};
 	const struct blob_fault high =
 		BLOB_FAULT_FOR("its priority needs CAP_SYS_NICE", "high", blob_userq, priority,

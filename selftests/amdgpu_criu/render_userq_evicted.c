@@ -3,11 +3,18 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
 
+#include "complaints.h"
 #include "importer.h"
+#include "patience.h"
 #include "userq_files.h"
 
 #define BO_VA 0x10000000ull
+#define CANNOT_RUN "Failed to validate BOs to restore"
+#define COMPLAINTS CANNOT_RUN "|Failed to create usermode queue"
+#define LARGE_BOS 5
 
 FIXTURE(evicted) {
 	struct files f;
@@ -194,6 +201,117 @@ TEST_F(evicted, pinned_bo_is_imported_beside_a_queue)
 	}
 	close(dmabuf);
 	close(importer);
+}
+
+struct large_bos {
+	__u64 size;
+	int dmabufs[LARGE_BOS];
+};
+
+/* BOs that may only be in VRAM, which four of them fill. The file of @node has no queue. */
+static int large_bos_make(const struct criu_node *node, struct large_bos *bos)
+{
+	struct drm_amdgpu_memory_info memory = {};
+	struct drm_amdgpu_info args = {
+		.return_pointer = (uintptr_t)&memory,
+		.return_size = sizeof(memory),
+		.query = AMDGPU_INFO_MEMORY,
+	};
+	int ret = render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args);
+	__u32 handle;
+
+	bos->size = memory.vram.usable_heap_size / 4 & ~0x1fffffull;
+	for (int i = 0; i < LARGE_BOS && !ret; i++) {
+		ret = render_bo_create(node, bos->size, AMDGPU_GEM_DOMAIN_VRAM,
+				       AMDGPU_GEM_CREATE_DISCARDABLE, &handle);
+		if (!ret)
+			bos->dmabufs[i] = render_bo_export(node, handle);
+	}
+	return ret;
+}
+
+/* The queues of the file cannot run any more. */
+static int large_bos_map(const struct criu_node *node, const struct large_bos *bos)
+{
+	__u32 handle;
+	int ret = 0;
+
+	for (int i = 0; i < LARGE_BOS && !ret; i++) {
+		/* The worker may hold what has to make room. */
+		for (int n = 0; n < 100; n++) {
+			ret = render_bo_import(node, bos->dmabufs[i], &handle);
+			if (ret != -ENOMEM)
+				break;
+			usleep(10000);
+		}
+		if (!ret)
+			ret = render_va_map(node, handle, BO_VA + i * bos->size, bos->size);
+	}
+	return ret;
+}
+
+/* @signals: waits in USERQ_SIGNAL, otherwise in USERQ_CREATE. Writes to @ready before that. */
+static void wait_forever(const struct large_bos *bos, bool signals, int ready)
+{
+	struct userq queue = {};
+	struct criu_node node;
+
+	if (render_open(&node, 0))
+		_exit(1);
+	if (signals && (userq_make(&node, &queue, AMDGPU_HW_IP_COMPUTE, 0) ||
+			!userq_runs(&queue, 1)))
+		_exit(2);
+	if (large_bos_map(&node, bos))
+		_exit(3);
+	if (write(ready, "", 1) != 1)
+		_exit(4);
+	_exit(signals ? 10 - userq_signal(&node, &queue, NULL, 0, 0, true) :
+			10 - userq_make(&node, &queue, AMDGPU_HW_IP_COMPUTE, 0));
+}
+
+static void expect_killed(struct __test_metadata *_metadata, struct files *f, bool signals)
+{
+	struct large_bos bos;
+	int pipes[2], log, status, n;
+	pid_t child, ended = 0;
+	char byte;
+
+	complaints_allow(COMPLAINTS);
+	ASSERT_EQ(0, render_open(&f->to, 0));
+	ASSERT_EQ(0, large_bos_make(&f->to, &bos));
+	ASSERT_EQ(0, pipe(pipes));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		wait_forever(&bos, signals, pipes[1]);
+	close(pipes[1]);
+	EXPECT_EQ(1, read(pipes[0], &byte, 1));
+	/* From now on, the worker runs for the waiting task only. */
+	usleep(100000);
+	log = complaints_open();
+	EXPECT_TRUE(complaints_wait(log, CANNOT_RUN, 10 * patience()));
+	close(log);
+	kill(child, SIGKILL);
+	for (n = 0; n < 2000 * patience() && !ended; n++) {
+		usleep(10000);
+		ended = waitpid(child, &status, WNOHANG);
+	}
+	ASSERT_EQ(child, ended);
+	EXPECT_TRUE(WIFSIGNALED(status)) {
+		TH_LOG("status %#x", status);
+	}
+	complaints_disallow();
+}
+
+TEST_F_TIMEOUT(evicted, task_that_waits_in_CREATE_is_killed, 60)
+{
+	expect_killed(_metadata, &self->f, false);
+}
+
+/* It leaves no fence, which nothing would signal. */
+TEST_F_TIMEOUT(evicted, task_that_waits_in_SIGNAL_is_killed, 60)
+{
+	expect_killed(_metadata, &self->f, true);
 }
 
 TEST_HARNESS_MAIN

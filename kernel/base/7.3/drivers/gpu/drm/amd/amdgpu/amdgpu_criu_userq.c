@@ -216,7 +216,6 @@ static int amdgpu_criu_unmap_userqs(struct amdgpu_fpriv *fpriv, unsigned long de
 	struct amdgpu_userq_mgr *mgr = &fpriv->userq_mgr;
 	struct dma_fence *fence;
 
-	WRITE_ONCE(mgr->stopped, true);
 	/* An eviction that has begun holds the lock until fences are signaled. */
 	while (!mutex_trylock(&mgr->userq_mutex)) {
 		if (time_after(jiffies, deadline))
@@ -224,6 +223,7 @@ static int amdgpu_criu_unmap_userqs(struct amdgpu_fpriv *fpriv, unsigned long de
 		if (msleep_interruptible(AMDGPU_CRIU_USERQ_POLL))
 			return -ERESTARTSYS;
 	}
+	WRITE_ONCE(mgr->stopped, true);
 	amdgpu_userq_evict(mgr);
 	fence = amdgpu_evf_mgr_get_fence(&fpriv->evf_mgr);
 	dma_fence_signal(fence);
@@ -261,6 +261,7 @@ int amdgpu_criu_resume_userqs(struct criu_dump *dump)
 	if (!ret)
 		return 0;
 	undone = amdgpu_criu_unmap_userqs(dump->fpriv, jiffies + AMDGPU_USERQ_START_TIME);
+	WRITE_ONCE(dump->fpriv->userq_mgr.stopped, true);
 	return criu_refuse(dump->call, ret, "user queues cannot be mapped: %d%s", ret,
 			   undone ? ", and some run" : "");
 }

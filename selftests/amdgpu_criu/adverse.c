@@ -289,9 +289,10 @@ static void *meddle_thread(void *data)
 		void *at;
 
 		if (!ioctl(thread->self->kfd.node.fd, AMDKFD_IOC_CREATE_EVENT, &create)) {
-			/* It often exists when RESTORE begins. */
-			if (++thread->rounds % 2)
-				usleep(100);
+			/* It often exists when RESTORE begins, in every fourth round always. */
+			do
+				usleep(100 * (++thread->rounds % 2));
+			while (thread->seed % 4 == 1 && !stop);
 			destroy.event_id = create.event_id;
 			ioctl(thread->self->kfd.node.fd, AMDKFD_IOC_DESTROY_EVENT, &destroy);
 		}
@@ -342,7 +343,7 @@ TEST_F_TIMEOUT(adverse, a_restore_while_other_threads_interfere_does_no_harm, 30
 	}
 	TH_LOG("%d restored, %d refused", restored, refused);
 	EXPECT_LT(0, restored);
-	EXPECT_LT(0, refused);
+	EXPECT_LE(20 / 4, refused);
 	EXPECT_EQ(0, restore_and_run(self));
 }
 

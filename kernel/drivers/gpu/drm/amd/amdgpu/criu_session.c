@@ -46,13 +46,8 @@ void criu_client_fini(struct criu_client *client)
 /* Waits until an ioctl of the client may begin, and counts it. */
 int criu_client_begin(struct criu_client *client)
 {
-	int ret = 0;
-
 	/* A signal can stop the process. */
-	while (!ret && !percpu_ref_tryget_live(&client->calls))
-		ret = wait_event_interruptible(criu_client_wait,
-					       !percpu_ref_is_dying(&client->calls));
-	return ret;
+	return wait_event_interruptible(criu_client_wait, criu_client_try_begin(client));
 }
 
 /* Blocks new ioctls and waits for running ones. Fails with -EBUSY, -ETIME or -ERESTARTSYS. */

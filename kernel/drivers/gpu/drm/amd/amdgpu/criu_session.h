@@ -23,7 +23,6 @@
 #include <linux/mutex.h>
 #include <linux/percpu-refcount.h>
 #include <linux/sizes.h>
-#include <linux/types.h>
 #include <linux/wait.h>
 #include <linux/xarray.h>
 
@@ -132,11 +131,17 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client);
 void criu_client_end(struct criu_client *client);
 
+static inline bool criu_client_try_begin(struct criu_client *client)
+{
+	/* Its inline functions read flags that change without a lock. */
+	return data_race(percpu_ref_tryget_live(&client->calls));
+}
+
 /* Runs an ioctl once it may begin. @is_wait: may block forever, or free @client. Inlines @ioctl. */
 static inline long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
 				     unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
 {
-	long ret = percpu_ref_tryget_live(&client->calls) ? 0 : criu_client_begin(client);
+	long ret = criu_client_try_begin(client) ? 0 : criu_client_begin(client);
 
 	if (ret)
 		return ret;

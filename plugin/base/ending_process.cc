@@ -63,21 +63,22 @@ bool has_runnable_thread(int process) {
 uint64_t pending_signals_in(int process) {
   const Fd file(openat(process, "status", O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text;
-  uint64_t pending = 0;
+  uint64_t pending = 0, ignored = 0;
   size_t kept = 0;
   for (ssize_t size = 0; (size = read(file.get(), text.data() + kept, text.size() - kept)) > 0;) {
     std::string_view rest(text.data(), kept + static_cast<size_t>(size));
     for (size_t end = 0; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
       const std::string_view line = rest.substr(0, end);
+      const bool is_pending = line.starts_with("SigPnd:\t") || line.starts_with("ShdPnd:\t");
+      if (!is_pending && !line.starts_with("SigIgn:\t")) continue;
       uint64_t mask = 0;
-      if (line.starts_with("SigPnd:\t") || line.starts_with("ShdPnd:\t"))
-        std::from_chars(line.begin() + 8, line.end(), mask, 16);
-      pending |= mask;
+      std::from_chars(line.begin() + 8, line.end(), mask, 16);
+      (is_pending ? pending : ignored) |= mask;
     }
     kept = rest.size() < text.size() ? rest.size() : 0;
     std::copy_n(rest.begin(), kept, text.begin());
   }
-  return pending;
+  return pending & ~ignored;
 }
 
 // The flags in /proc/PID/stat, the seventh field after the name.

@@ -11,8 +11,8 @@
 
 namespace amdgpu_criu {
 
-// Signals that are pending for all threads of the process, or for the first one; bit N-1 is
-// signal N.
+// Signals that are pending for all threads of the process, or for the first one, and that it does
+// not ignore; bit N-1 is signal N.
 uint64_t pending_signals(pid_t pid);
 bool has_ended(const Pidfd& process);
 // True if it has ended, has begun to exit, which takes long if it frees much memory, or will:

@@ -14,8 +14,7 @@ namespace amdgpu_criu {
 namespace {
 
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-// Pending ones count. CRIU blocks signals in a restore, so that an ignored one may be pending:
-// nohup(1) ignores SIGHUP.
+// Pending ones count, because CRIU blocks signals in a restore.
 constexpr int kPending[] = {SIGTERM, SIGINT};
 // A signal that arrives before the system call interrupts nothing.
 constexpr std::chrono::milliseconds kAgain{100};
@@ -59,50 +58,51 @@ void uninstall() {
   for (size_t i = 0; i < std::size(kSignals); i++) sigaction(kSignals[i], &before[i], nullptr);
 }
 
-// 0: none.
-int pending_signal() {
+constexpr uint64_t bit_of(int number) { return 1ull << (number - 1); }
+
+// Sets of signals have bit N-1 for signal N.
+uint64_t received_signals() {
+  const int caught = caught_signal;
+  uint64_t result = caught ? bit_of(caught) : 0;
   sigset_t pending;
   sigpending(&pending);
-  for (const int number : kPending)
-    if (sigismember(&pending, number) == 1) return number;
-  return 0;
+  for (const int number : kPending) {
+    struct sigaction action{};
+    sigaction(number, nullptr, &action);
+    if (sigismember(&pending, number) == 1 && action.sa_handler != SIG_IGN)
+      result |= bit_of(number);
+  }
+  return result;
 }
 
-// 0: none.
-int received_signal() {
-  const int number = caught_signal;
-  return number ? number : pending_signal();
+uint64_t received_signals_of(pid_t pid) {
+  uint64_t counted = 0;
+  for (const int number : kPending) counted |= bit_of(number);
+  return pending_signals(pid) & counted;
 }
 
-// 0: none is pending
-int pending_signal_of(pid_t pid) {
-  const uint64_t pending = pending_signals(pid);
-  for (const int number : kPending)
-    if (pending & 1ull << (number - 1)) return number;
-  return 0;
-}
-
-// number: 0: none
-Status aborted_by(int number, const char* operation) {
-  if (number == 0) return {};
-  return Error::of(EINTR, "the {} was aborted by SIG{}", operation, sigabbrev_np(number));
+Status aborted_by(uint64_t signals, const char* operation) {
+  for (const int number : kSignals)
+    if (signals & bit_of(number))
+      return Error::of(EINTR, "the {} was aborted by SIG{}", operation, sigabbrev_np(number));
+  return {};
 }
 
 }  // namespace
 
 Interruption Interruption::anew() const {
   Interruption other(timeout_, operation_);
-  other.ignored_ = received_signal();
+  other.ignored_ = received_signals();
   other.begin();
   return other;
 }
 
 Status Interruption::check_signals(const char* operation) {
-  return aborted_by(received_signal(), operation);
+  return aborted_by(received_signals(), operation);
 }
 
 Status Interruption::check_signals_of(pid_t pid, const char* operation) {
-  return aborted_by(pending_signal_of(pid), operation);
+  return aborted_by(received_signals_of(pid), operation);
 }
 
 std::optional<std::chrono::milliseconds> Interruption::time_left() const {
@@ -119,7 +119,7 @@ Status Interruption::check_deadline(std::chrono::milliseconds grace) const {
 }
 
 Status Interruption::check() const {
-  if (const int number = received_signal(); number != ignored_) TRY(aborted_by(number, operation_));
+  TRY(aborted_by(received_signals() & ~ignored_, operation_));
   TRY(check_deadline());
   return {};
 }

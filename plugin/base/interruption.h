@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -38,7 +39,8 @@ class Interruption {
   Status check() const;
   // The part of check() about the deadline, which is moved by `grace`.
   Status check_deadline(std::chrono::milliseconds grace = {}) const;
-  // The part of check() about signals. CRIU restores with signals blocked: pending ones count.
+  // The part of check() about signals. CRIU restores with signals blocked: pending ones count, but
+  // not those that it ignores, which are pending as well.
   static Status check_signals(const char* operation);
   // The same for signals that are pending in another process.
   static Status check_signals_of(pid_t pid, const char* operation);
@@ -68,7 +70,7 @@ class Interruption {
   const char* operation_;
   std::chrono::seconds timeout_;
   std::optional<Clock::time_point> start_;
-  int ignored_ = 0;  // a signal; 0: none
+  uint64_t ignored_ = 0;  // bit N-1: signal N does not count
 };
 
 // Makes SIGTERM, SIGINT, SIGHUP and SIGQUIT fail check() until destroyed, unless CRIU ignores them.

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "host/bundle.h"
+#include "host/missing_memory.h"
 #include "tests/refused_call.h"
 #include "tests/temp_dir.h"
 
@@ -52,6 +53,14 @@ class HostTest : public testing::Test {
 TEST_F(HostTest, ANodeOfTheDriverIsOurs) {
   add_node("0000:01:00.0", "amdgpu");
   EXPECT_EQ(classify()->minor, 129u);
+}
+
+// The GPU work would begin without that memory.
+TEST(MissingMemory, OfAProcessThatCannotBeExaminedIsAnError) {
+  const Status missing = fetch_missing_memory(-1);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code(), ENOENT);
+  EXPECT_TRUE(fetch_missing_memory(getpid()).ok());
 }
 
 // A process without state has no entry there. Any other error hides what it has.

@@ -37,6 +37,7 @@ Status fetch_missing_memory(pid_t pid) {
   constexpr size_t kAtOnce = 1 << 20;
   std::vector<std::byte> buffer(kAtOnce);
   std::ifstream maps(formatted("/proc/{}/smaps", pid));
+  if (!maps) return Error::system("process {}: cannot find its memory that the GPU may use", pid);
   uint64_t start = 0, end = 0, bytes = 0;
   bool readable = false;
   for (std::string line; std::getline(maps, line);) {

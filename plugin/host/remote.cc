@@ -217,8 +217,12 @@ Error failure(int64_t result, const char* what, pid_t pid) {
 // while it waits; a system call of that process could not be taken back.
 Status wait_for_path(pid_t pid, const std::string& path) {
   const auto look = TRY(Background::start({"examines a path"}, [&](const Background::Fail&) {
+    const std::string seen = formatted("/proc/{}/root{}", pid, path);
+    // It may stay after it was killed, but not with a session, whose processes would stay paused.
+    (void)close_range(3, ~0u, CLOSE_RANGE_UNSHARE);
     struct stat status;
-    (void)stat(formatted("/proc/{}/root{}", pid, path).c_str(), &status);
+    (void)stat(seen.c_str(), &status);
+    _exit(0);
   }));
   const auto end = std::chrono::steady_clock::now() + kPathPatience;
   while (!look->is_finished(kPathPatience))

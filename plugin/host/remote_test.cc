@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
+#include <linux/fuse.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -19,8 +22,11 @@
 #include <functional>
 #include <new>
 #include <set>
+#include <thread>
 
 #include "base/fd.h"
+#include "base/pipe.h"
+#include "tests/temp_dir.h"
 
 namespace amdgpu_criu::host {
 namespace {
@@ -241,6 +247,61 @@ TEST(Remote, ErrorsAreThoseOfTheProcess) {
   child.go_on();
   syscall(SYS_kill, child.pid(), SIGCONT);
   EXPECT_EQ(child.end(), 0);
+}
+
+// One that does not answer.
+class SilentFileSystem {
+ public:
+  SilentFileSystem() : device_(open("/dev/fuse", O_RDWR | O_CLOEXEC)) {
+    const auto options = formatted("fd={},rootmode=40000,user_id=0,group_id=0", device_.get());
+    if (mount("silent", directory_.path().c_str(), "fuse", 0, options.c_str()) != 0) return;
+    mounted_ = true;
+    char request[FUSE_MIN_READ_BUFFER];
+    if (read(device_.get(), request, sizeof(request)) < 0) return;
+    struct {
+      fuse_out_header header{sizeof(*this), 0, 0};
+      fuse_init_out init{};
+    } answer;
+    answer.header.unique = reinterpret_cast<const fuse_in_header*>(request)->unique;
+    answer.init.major = FUSE_KERNEL_VERSION;
+    answer.init.minor = FUSE_KERNEL_MINOR_VERSION;
+    (void)!write(device_.get(), &answer, sizeof(answer));
+  }
+  ~SilentFileSystem() {
+    if (mounted_) umount2(directory_.path().c_str(), MNT_FORCE | MNT_DETACH);
+  }
+  bool is_mounted() const { return mounted_; }
+  std::string file() const { return directory_.file("x"); }
+  // A process that waits for the answer to a request that was read cannot be killed.
+  void read_request() const {
+    char request[FUSE_MIN_READ_BUFFER];
+    (void)!read(device_.get(), request, sizeof(request));
+  }
+
+ private:
+  testing_support::TempDir directory_;
+  Fd device_;
+  bool mounted_ = false;
+};
+
+// As a session, which pauses GPUs until it is closed.
+TEST(Remote, WhatWaitsForAFileSystemKeepsNoFileOpen) {
+  const Child child([] { return raise(SIGSTOP); });
+  child.wait_for('T');
+  child.stop();
+  const SilentFileSystem silent;
+  if (!silent.is_mounted()) GTEST_SKIP() << "needs to mount a file system: " << strerror(errno);
+  Pipe session = std::move(*Pipe::create());
+  Result<int> opened(0);
+  {
+    const std::jthread daemon([&] { silent.read_request(); });
+    opened = open_in(child.pid(), silent.file());
+  }
+  ASSERT_FALSE(opened.ok());
+  EXPECT_THAT(opened.error().message(), HasSubstr("does not answer"));
+  session.write.reset();
+  pollfd closed{session.read.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&closed, 1, 1000), 1);
 }
 
 TEST(Remote, AProcessThatIsNotTracedIsAnError) {

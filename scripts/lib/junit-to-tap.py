@@ -53,7 +53,7 @@ def io_uring_works():
 def facts():
     """What tests on the host depend on."""
     true = {"gpu": os.path.exists("/dev/kfd"), "root": os.geteuid() == 0,
-            "io_uring": io_uring_works()}
+            "io_uring": io_uring_works(), "fuse": os.access("/dev/fuse", os.R_OK | os.W_OK)}
     return {name: "yes" if value else "no" for name, value in true.items()}
 
 

@@ -65,7 +65,7 @@ TEST(KillSharers, KillsProcessesThatStillHaveTheMemory) {
 
 struct Chain {
   std::atomic<unsigned> length;
-  pid_t pids[40];
+  pid_t pids[900];
 };
 
 // Each process of the chain forks the next one.
@@ -88,8 +88,9 @@ TEST(KillSharers, KillsProcessesThatAreForkedMeanwhile) {
   kill_sharers(memory.data());
   EXPECT_LT(chain.length, std::size(chain.pids));
   waitpid(first, nullptr, 0);
+  int patience = 1000;
   for (unsigned i = 1; i < chain.length; i++) {
-    for (int wait = 0; wait < 1000 && !host::has_ended(chain.pids[i]); wait++) usleep(1'000);
+    for (; patience > 0 && !host::has_ended(chain.pids[i]); patience--) usleep(1'000);
     EXPECT_TRUE(host::has_ended(chain.pids[i])) << i;
     syscall(SYS_kill, chain.pids[i], SIGKILL);
   }

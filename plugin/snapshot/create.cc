@@ -115,7 +115,7 @@ class Creation {
     if (!manifest_.server.pids.empty()) continue_tree(pid_, manifest_.server.pids);
   }
   void end_server() {
-    kill_tree(pid_);
+    kill_tree(server_.empty() ? open_all({pid_}) : std::move(server_));
     if (started_) (void)started_->wait();
   }
   bool criu_leaves_it_running() const {
@@ -128,6 +128,7 @@ class Creation {
   const std::string directory_;
   pid_t pid_;
   std::optional<Child> started_;
+  std::vector<Pidfd> server_;  // its processes, the first one first, once it was examined
   Manifest manifest_;
   Report report_;
   std::optional<Verdict> verdict_;   // if CRIU ends the server
@@ -204,6 +205,9 @@ void Creation::choose_options(CriuCommand& criu) {
 // Examines the server, and prints the command and the reasons for its options.
 Result<CriuCommand> Creation::choose_command() {
   manifest_.server = TRY(examine_server(pid_));
+  server_ = open_all(manifest_.server.pids);
+  if (server_.empty() || server_.front().pid() != pid_)
+    return Error::of(ESRCH, "process {} has ended", pid_);
   if (criu_ends_it()) verdict_ = TRY(Verdict::create());
   CriuCommand criu(options_.criu.program, "dump");
   choose_options(criu);

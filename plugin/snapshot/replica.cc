@@ -168,7 +168,7 @@ std::string Replica::gpus() const {
 }
 
 void Replica::end() {
-  if (pid_ > 0) kill_tree(pid_);
+  if (pid_ > 0) kill_tree(open_all({pid_}));
 }
 
 }  // namespace amdgpu_criu::snapshot

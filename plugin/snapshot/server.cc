@@ -12,6 +12,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/ending_process.h"
 #include "host/host.h"
 #include "host/tcp.h"
 #include "tool/traced.h"
@@ -22,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kPatienceForEnd{10};
+constexpr unsigned kPoll = 500;  // microseconds
 
 bool shares_namespace(pid_t pid, const char* kind) {
   struct stat ours, theirs;
@@ -106,12 +108,32 @@ void continue_tree(pid_t pid, const std::vector<pid_t>& noted) {
   for (const pid_t one : all) kill(one, SIGCONT);
 }
 
-void kill_tree(pid_t pid) {
-  const auto pids = tool::tree_of(pid);
-  if (!pids.ok()) return;
-  for (const pid_t one : *pids) kill(one, SIGKILL);
-  const auto deadline = Clock::now() + kPatienceForEnd;
-  while (!std::ranges::all_of(*pids, host::has_ended) && Clock::now() < deadline) usleep(10'000);
+std::vector<Pidfd> open_all(const std::vector<pid_t>& pids) {
+  std::vector<Pidfd> result;
+  for (const pid_t pid : pids)
+    if (auto process = Pidfd::open(pid); process.valid()) result.push_back(std::move(process));
+  return result;
+}
+
+void kill_tree(std::vector<Pidfd> processes) {
+  std::erase_if(processes, [](const Pidfd& one) { return !one.signal(SIGSTOP); });
+  std::set<pid_t> known;
+  for (const Pidfd& one : processes) known.insert(one.pid());
+  auto deadline = Clock::now() + kPatienceForEnd;
+  for (size_t i = 0; i < processes.size(); i++) {
+    const pid_t pid = processes[i].pid();
+    // Until it has stopped, it may fork. Its children are listed only while it lives.
+    while (!tool::is_stopped(pid) && Clock::now() < deadline) usleep(kPoll);
+    const auto children = tool::children_of(pid);
+    for (const pid_t child : children.ok() ? *children : std::vector<pid_t>()) {
+      auto process = Pidfd::open(child);
+      if (!known.insert(child).second || !process.signal(SIGSTOP)) continue;
+      processes.push_back(std::move(process));
+    }
+  }
+  for (const Pidfd& one : processes) one.signal(SIGKILL);
+  deadline = Clock::now() + kPatienceForEnd;
+  while (!std::ranges::all_of(processes, has_ended) && Clock::now() < deadline) usleep(kPoll);
 }
 
 }  // namespace amdgpu_criu::snapshot

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "snapshot/manifest.h"
 #include "snapshot/program.h"
 
@@ -20,7 +21,10 @@ Result<Server> examine_server(pid_t pid);
 // Lets all processes of the tree continue, those that were forked since examine_server() included,
 // and those of it whose parent has ended: `noted` is what examine_server() found.
 void continue_tree(pid_t pid, const std::vector<pid_t>& noted);
-// Kills the tree, and waits until it is gone.
-void kill_tree(pid_t pid);
+// Kills the processes, and all their descendants, and waits until they are gone. A process of the
+// tree whose parent has ended is found only if it is given.
+void kill_tree(std::vector<Pidfd> processes);
+// To be called while the numbers are theirs.
+std::vector<Pidfd> open_all(const std::vector<pid_t>& pids);
 
 }  // namespace amdgpu_criu::snapshot

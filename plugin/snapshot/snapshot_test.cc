@@ -17,10 +17,8 @@
 #include "snapshot/network.h"
 #include "snapshot/readiness.h"
 #include "snapshot/refusals.h"
-#include "snapshot/server.h"
 #include "snapshot/verdict.h"
 #include "tests/temp_dir.h"
-#include "tool/traced.h"
 
 namespace amdgpu_criu::snapshot {
 namespace {
@@ -306,59 +304,6 @@ TEST(Program, IsNotEndedByAClosedOutputNorByAHangUpUnderNohup) {
 
 TEST(Program, IgnoresAClosedOutputIfThisCommandDid) {
   EXPECT_EXIT(keep_ignored(), testing::ExitedWithCode(0), "");
-}
-
-char state_of(pid_t pid) {
-  std::ifstream file(formatted("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const size_t end = text.rfind(')');
-  return end == text.npos ? '?' : text.at(end + 2);
-}
-
-// CRIU stops the whole tree that it finds.
-TEST(Server, ContinuesWithWorkersThatWereForkedAfterItWasExamined) {
-  const Pipe started = std::move(*Pipe::create());
-  const pid_t server = fork();
-  if (server == 0) {
-    signal(SIGTERM, [](int) {});
-    if (write(started.write.get(), "", 1) != 1) _exit(1);
-    pause();
-    if (fork() == 0 && write(started.write.get(), "", 1) != 1) _exit(1);
-    while (true) pause();
-  }
-  char byte;
-  ASSERT_EQ(read(started.read.get(), &byte, 1), 1);
-  ASSERT_EQ(examine_server(server)->pids.size(), 1u);
-  while (tool::tree_of(server)->size() < 2) kill(server, SIGTERM), usleep(10'000);
-  ASSERT_EQ(read(started.read.get(), &byte, 1), 1);
-  const std::vector<pid_t> pids = *tool::tree_of(server);
-  for (const pid_t pid : pids) kill(pid, SIGSTOP);
-  for (const pid_t pid : pids)
-    while (state_of(pid) != 'T') usleep(1'000);
-  continue_tree(server, {server});
-  for (const pid_t pid : pids) EXPECT_NE(state_of(pid), 'T') << pid;
-  kill_tree(server);
-  waitpid(server, nullptr, 0);
-}
-
-TEST(Server, ContinuesAWorkerWhoseParentHasEnded) {
-  const Pipe started = std::move(*Pipe::create());
-  const pid_t server = fork();
-  if (server == 0) {
-    const pid_t worker = fork();
-    if (worker == 0) raise(SIGSTOP);
-    if (worker > 0 && write(started.write.get(), &worker, sizeof(worker)) > 0) pause();
-    _exit(0);
-  }
-  pid_t worker = 0;
-  ASSERT_EQ(read(started.read.get(), &worker, sizeof(worker)), ssize_t{sizeof(worker)});
-  while (state_of(worker) != 'T') usleep(1'000);
-  kill(server, SIGKILL);
-  waitpid(server, nullptr, 0);
-  continue_tree(server, {server, worker});
-  // It ends when it continues.
-  for (int i = 0; i < 1000 && state_of(worker) == 'T'; i++) usleep(1'000);
-  EXPECT_NE(state_of(worker), 'T');
 }
 
 // The status of the action script, as criu would run it.

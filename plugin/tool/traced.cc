@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -30,16 +31,33 @@ Result<std::vector<pid_t>> threads_of(pid_t pid) {
 
 }  // namespace
 
+Result<std::vector<pid_t>> children_of(pid_t pid) {
+  std::vector<pid_t> result;
+  for (const pid_t thread : TRY(threads_of(pid))) {
+    std::ifstream children(formatted("/proc/{}/task/{}/children", pid, thread));
+    for (pid_t child; children >> child;) result.push_back(child);
+  }
+  return result;
+}
+
+bool is_stopped(pid_t pid) {
+  const auto threads = threads_of(pid);
+  return !threads.ok() || std::ranges::all_of(*threads, [pid](pid_t thread) {
+    std::ifstream stat(formatted("/proc/{}/task/{}/stat", pid, thread));
+    std::string line;
+    std::getline(stat, line);
+    const size_t name_end = line.rfind(") ");
+    return name_end == line.npos || strchr("TtZX", line[name_end + 2]);
+  });
+}
+
 Result<std::vector<pid_t>> tree_of(pid_t pid) {
   std::vector<pid_t> result{pid};
   for (size_t i = 0; i < result.size(); i++) {
-    const auto threads = threads_of(result[i]);
-    if (!threads.ok() && i == 0) return threads.error();
-    if (!threads.ok()) continue;  // it has ended since
-    for (const pid_t thread : *threads) {
-      std::ifstream children(formatted("/proc/{}/task/{}/children", result[i], thread));
-      for (pid_t child; children >> child;) result.push_back(child);
-    }
+    const auto children = children_of(result[i]);
+    if (!children.ok() && i == 0) return children.error();
+    if (!children.ok()) continue;  // it has ended since
+    for (const pid_t child : *children) result.push_back(child);
   }
   return result;
 }

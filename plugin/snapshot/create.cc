@@ -8,6 +8,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/ending_process.h"
 #include "host/criu_needs.h"
 #include "host/host.h"
 #include "image/set.h"
@@ -50,6 +51,10 @@ Status read_gpus(const std::string& images, Manifest& manifest) {
     for (const kernel::Bo& bo : process.bos)
       if (bo.domain == AMDGPU_CRIU_DOMAIN_VRAM) manifest.vram += bo.size;
   return {};
+}
+
+Status refuse_if_interrupted() {
+  return is_interrupted() ? Status(Error(EINTR, "interrupted")) : Status();
 }
 
 // Creates it, unless there is an empty one.
@@ -223,7 +228,8 @@ Status Creation::dump() {
   const CriuCommand criu = TRY(choose_command());
   const int status = TRY(run_criu(criu));
   if (completed_ && !completed_->ok()) return std::move(*completed_);
-  if (status != 0)
+  // Once CRIU has begun to end the server, the snapshot is all that there is.
+  if (status != 0 && !(completed_ && is_ending(server_.front())))
     return Error::of(ECHILD, "criu dump ended with status {}: {}", status,
                      last_error(directory_ + "/" + kDumpLog));
   if (options_.leave_running) continue_server();
@@ -238,6 +244,8 @@ Result<int> Creation::run_criu(CriuCommand criu) {
   // Of the connections' network namespace, which is then none that CRIU dumps.
   Child child = TRY(Child::start(criu.program(), [&]() -> Status {
     TRY(status_lines.keep_in_child());
+    // If it ended early, the server's connections would stay locked.
+    if (options_.tcp == "established") ignore_signals();
     return enter_network_of(pid_);
   }));
   status_lines.close_writing_end();
@@ -258,6 +266,7 @@ Status Creation::complete() {
 }
 
 Status Creation::write_down() {
+  TRY(refuse_if_interrupted());
   utsname name{};
   uname(&name);
   manifest_.created = utc_now();
@@ -270,6 +279,7 @@ Status Creation::write_down() {
   manifest_.files = TRY(list_images(directory_));
   const Fd directory = TRY(Fd::open(directory_.c_str(), O_RDONLY | O_DIRECTORY));
   if (syncfs(directory.get()) != 0) return Error::system("cannot write {}", directory_);
+  TRY(refuse_if_interrupted());
   return write_manifest(directory_, manifest_);
 }
 

@@ -82,6 +82,10 @@ void watch_for_signals() {
 
 bool is_interrupted() { return interrupted; }
 
+void ignore_signals() {
+  for (const int number : kSignals) signal(number, SIG_IGN);
+}
+
 bool pause_for(std::chrono::milliseconds time) {
   const auto end = Clock::now() + time;
   while (!interrupted && Clock::now() < end)

@@ -34,6 +34,8 @@ struct Program {
 // get SIGTERM. A reader of its output that ends, ends nothing: a stopped server would stay.
 void watch_for_signals();
 bool is_interrupted();
+// In a child: these signals do not end the program.
+void ignore_signals();
 // Returns false at once if this command is interrupted.
 bool pause_for(std::chrono::milliseconds time);
 

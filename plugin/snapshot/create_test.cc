@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+// `amdgpu-criu snapshot create --tcp established` with a criu that asks for the verdict, and then
+// does what a test wants.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "host/host.h"
+#include "snapshot/program.h"
+#include "tests/temp_dir.h"
+
+namespace amdgpu_criu::snapshot {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsSupersetOf;
+using testing_support::TempDir;
+
+constexpr char kCriu[] = R"(#!/bin/sh
+[ "$1" != --version ] || {{ echo Version: 4.2; exit; }}
+cd {}
+while [ "$1" != --action-script ]; do [ "$1" != -t ] || server=$2; shift; done
+if CRTOOLS_SCRIPT_ACTION=post-dump "$2"; then
+  {}
+else
+  {}
+fi
+)";
+
+class Creation : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "criu needs root";
+  }
+  ~Creation() override {
+    kill(server_.pid(), SIGKILL);
+    waitpid(server_.pid(), nullptr, 0);
+  }
+
+  // The exit status. yes, no: what criu does after that verdict.
+  int create_with(const std::string& yes, const std::string& no) {
+    dir_.write("criu", formatted(kCriu, dir_.path(), yes, no));
+    chmod(dir_.file("criu").c_str(), 0700);
+    const std::string libdir = std::filesystem::path(PLUGIN_PATH).parent_path();
+    return *Child::start({{TOOL_PATH, "snapshot", "create", dir_.file("snapshot"), "--pid",
+                           formatted("{}", server_.pid()), "--tcp", "established", "--after",
+                           after_, "--criu", dir_.file("criu"), "--libdir", libdir},
+                          {}})
+                ->wait();
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> result;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.file("snapshot")))
+      result.push_back(entry.path().filename());
+    return result;
+  }
+  bool server_runs() const { return !host::has_ended(server_.pid()); }
+
+  const TempDir dir_;
+  Child server_ = *Child::start(Program::shell("exec sleep 600 >/dev/null 2>&1"));
+  std::string after_ = "true";
+};
+
+// After a "no", criu gives the connections back.
+TEST_F(Creation, IsNotInterruptedAfterItsServerWasSaved) {
+  after_ = "kill -TERM $PPID";
+  EXPECT_EQ(create_with("kill -KILL $server", "kill -INT $$; sleep 1; : >given_back; exit 1"), 1);
+  EXPECT_TRUE(server_runs());
+  EXPECT_THAT(dir_.names(), Contains("given_back"));
+  EXPECT_THAT(names(), ElementsAre());
+}
+
+TEST_F(Creation, KeepsASnapshotWhoseServerHasEnded) {
+  EXPECT_EQ(create_with("kill -KILL $server; kill -KILL $$", ":"), 0);
+  EXPECT_FALSE(server_runs());
+  EXPECT_THAT(names(), IsSupersetOf({"manifest.json", "images"}));
+}
+
+TEST_F(Creation, RemovesASnapshotWhoseServerCriuHasNotEnded) {
+  EXPECT_EQ(create_with("exit 1", ":"), 1);
+  EXPECT_TRUE(server_runs());
+  EXPECT_THAT(names(), ElementsAre());
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::snapshot

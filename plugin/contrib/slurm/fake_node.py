@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -100,6 +101,8 @@ class FakeNode:
         """Runs in the process of the helper."""
         helper = load("job-helper")
         work = Path(run).parent
+        if (work / "bad-disk").exists():
+            helper.os.fsync = bad_disk
         patient = (work / "patient").exists()
         settings = helper.Settings(directory=work / "checkpoints", run=Path(run),
                                    criu=(str(work / "criu"),), verify=(str(work / "verify"),),
@@ -141,6 +144,10 @@ class FakeNode:
     def wait_for_steps(self, more: int) -> None:
         target = len(self.steps()) + more
         wait_until(lambda: len(self.steps()) >= target)
+
+
+def bad_disk(fd: int) -> None:
+    raise OSError(errno.EIO, "the disk has lost a write")
 
 
 def wait_until(true: Callable[[], bool]) -> None:

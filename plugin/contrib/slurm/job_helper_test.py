@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import signal
+import stat
 import tempfile
 import unittest
 from pathlib import Path
@@ -130,6 +132,17 @@ class Store(unittest.TestCase):
         self.assertFalse(self.store.is_taken(taken[0]))
         self.assertTrue(self.store.path.exists())
 
+    def test_needs_no_fsync_of_directories(self) -> None:
+        fsync = os.fsync
+
+        def of_files(fd: int) -> None:
+            if stat.S_ISDIR(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "no fsync")
+            fsync(fd)
+
+        with mock.patch.object(os, "fsync", of_files):
+            self.assertEqual(self.make(self.store.take()).name, "1")
+
     def test_is_for_root_alone(self) -> None:
         self.assertEqual(self.store.path.stat().st_mode & 0o777, 0o700)
 
@@ -191,6 +204,18 @@ class Helper(unittest.TestCase):
         self.node.say("damage")
         self.assertIn("damaged or cannot be read: damaged", self.node.dump().stderr)
         self.assertEqual([path.name for path in self.node.store.iterdir()], ["owner"])
+        self.node.wait_for_steps(2)
+        self.end(process)
+
+    def test_a_program_whose_images_do_not_reach_the_disk_continues(self) -> None:
+        self.checkpoint()
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.node.say("bad-disk")
+        done = self.node.dump()
+        self.assertEqual(done.returncode, helper.REFUSED)
+        self.assertIn("the disk has lost a write", done.stderr)
+        self.assertEqual(sorted(path.name for path in self.node.store.iterdir()), ["1", "owner"])
         self.node.wait_for_steps(2)
         self.end(process)
 

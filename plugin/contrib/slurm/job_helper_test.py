@@ -178,6 +178,15 @@ class Helper(unittest.TestCase):
             self.assertEqual(self.node.store.exists(), kept)
             (self.node.work / "stop").unlink()
 
+    def test_a_program_starts_with_the_default_actions_of_signals(self) -> None:
+        numbers = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+        (self.node.work / "program").write_text("grep ^SigIgn: /proc/self/status\nkill -PIPE $$\n")
+        process = self.node.start()
+        _, messages = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 128 + signal.SIGPIPE, messages)
+        ignored = int(self.node.output.read_text().split()[1], 16)
+        self.assertEqual([number for number in numbers if ignored & 1 << (number - 1)], [])
+
     def test_a_dumped_program_continues_on_another_node(self) -> None:
         self.checkpoint()
         last = self.node.steps()[-1]

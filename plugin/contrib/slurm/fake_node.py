@@ -40,7 +40,7 @@ if [ $verb = dump ]; then
   touch "$images/part"
   [ ! -e FAKE/hang ] || exec sleep 100
   while [ -e FAKE/slow-dump ]; do sleep 0.05; done
-  [ ! -e FAKE/signal-dump ] || kill -USR1 $$
+  [ ! -e FAKE/signal-dump ] || for signal in $(cat FAKE/signal-dump); do kill -$signal $$; done
   tail -n 1 FAKE/output >"$images/state"
 else
   read -r _ count <"$images/state"
@@ -57,7 +57,7 @@ until [ -e FAKE/stop ]; do count=$((count + 1)); echo "step $count"; sleep 0.05;
 exit $(cat FAKE/stop)
 """
 VERIFY = """#!/bin/sh
-[ ! -e FAKE/signal-verify ] || kill -TERM $$
+[ ! -e FAKE/signal-verify ] || for signal in $(cat FAKE/signal-verify); do kill -$signal $$; done
 [ ! -e FAKE/damage ] || { echo damaged; exit 1; }
 [ ! -e FAKE/verify-status ] || { echo an error >&2; exit $(cat FAKE/verify-status); }
 """

@@ -15,6 +15,9 @@ from unittest import mock
 from fake_node import PATIENCE, FakeNode, load, wait_until
 
 helper = load("job-helper")
+# Those of slurmstepd itself, and those that end a process and that scancel(1) can send.
+SIGNALS_OF_SLURM = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT,
+                    signal.SIGALRM, signal.SIGXCPU, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGRTMIN)
 
 
 class Settings(unittest.TestCase):
@@ -265,7 +268,7 @@ class Helper(unittest.TestCase):
         self.node.say("slow-dump")
         dump = self.node.start_dump("--leave-running")
         wait_until((self.node.store / "new" / "part").exists)
-        for number in (signal.SIGTERM, signal.SIGUSR1):
+        for number in SIGNALS_OF_SLURM:
             dump.send_signal(number)
         (self.node.work / "slow-dump").unlink()
         _, messages = dump.communicate(timeout=PATIENCE)
@@ -273,10 +276,10 @@ class Helper(unittest.TestCase):
         self.end(process)
 
     def test_signals_of_slurm_end_no_program_of_a_dump(self) -> None:
-        for name in ("signal-dump", "signal-verify"):
-            self.node.say(name)
         process = self.node.start()
         self.node.wait_for_steps(1)
+        for name in ("signal-dump", "signal-verify"):
+            self.node.say(name, " ".join(str(int(number)) for number in SIGNALS_OF_SLURM))
         dump = self.node.dump("--leave-running")
         self.assertEqual(dump.returncode, 0, dump.stderr)
         self.end(process)

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import stat
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -148,6 +149,29 @@ class Store(unittest.TestCase):
 
     def test_is_for_root_alone(self) -> None:
         self.assertEqual(self.store.path.stat().st_mode & 0o777, 0o700)
+
+
+class Program(unittest.TestCase):
+    def setUp(self) -> None:
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        self.program = helper.Program(helper.Settings(directory=Path(), run=Path(work.name)), helper.Job(1, 2, 3))
+        self.process = subprocess.Popen(["sleep", "100"])
+        self.addCleanup(self.process.wait)
+        self.addCleanup(self.process.kill)
+
+    def test_another_process_with_its_pid_gets_no_signal(self) -> None:
+        with mock.patch.object(helper, "start_time", return_value="1"):
+            self.program.note(self.process.pid, "")
+        with self.assertRaisesRegex(helper.Failure, "no program of this job runs"):
+            self.program.check_users(helper.Job(1, os.getuid(), 3))
+        self.program.signal_all(signal.SIGKILL)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            self.process.wait(0.2)
+        self.program.note(self.process.pid, "")
+        self.program.find()
+        self.program.signal_all(signal.SIGTERM)
+        self.assertEqual(self.process.wait(PATIENCE), -signal.SIGTERM)
 
 
 class Helper(unittest.TestCase):

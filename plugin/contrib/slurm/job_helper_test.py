@@ -16,6 +16,7 @@ from unittest import mock
 from fake_node import PATIENCE, FakeNode, load, wait_until
 
 helper = load("job-helper")
+PROGRAM = r"""printf '\377) Z\rUid: 9' >/proc/$$/comm; echo ready; read _"""
 # Those of slurmstepd itself, and those that end a process and that scancel(1) can send.
 SIGNALS_OF_SLURM = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT,
                     signal.SIGALRM, signal.SIGXCPU, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGRTMIN)
@@ -47,6 +48,13 @@ class JobOf(unittest.TestCase):
                        "0::/docker/1f/system.slice/slurmstepd.scope/job_77/step_0/slurmstepd.scope/job_5/x\n",
                        "0::/\n4:memory:/slurm_node1/uid_1000/job_77/step_0/task_0\n"):
             self.assertEqual(helper.job_of(cgroup, self.SUDO).number, 77, cgroup)
+
+    def test_no_line_begins_inside_the_name_of_a_cgroup(self) -> None:
+        with tempfile.TemporaryDirectory() as work:
+            file = Path(work, "cgroup")
+            file.write_bytes(b"0::/user.slice/\xff\r0::/x/slurmstepd.scope/job_7/y\n")
+            with self.assertRaisesRegex(helper.Failure, "not in a cgroup of a Slurm job"):
+                helper.job_of(helper.proc_text(file), self.SUDO)
 
     def test_refuses_processes_of_no_job_and_without_sudo(self) -> None:
         scope = "slurmstepd.scope/job_7/y\n"
@@ -156,9 +164,19 @@ class Program(unittest.TestCase):
         work = tempfile.TemporaryDirectory()
         self.addCleanup(work.cleanup)
         self.program = helper.Program(helper.Settings(directory=Path(), run=Path(work.name)), helper.Job(1, 2, 3))
-        self.process = subprocess.Popen(["sleep", "100"])
-        self.addCleanup(self.process.wait)
+        self.process = subprocess.Popen(["sh", "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+        self.addCleanup(self.process.communicate)
         self.addCleanup(self.process.kill)
+        assert self.process.stdout
+        self.process.stdout.readline()
+
+    def test_names_of_processes_are_any_bytes(self) -> None:
+        self.assertEqual(Path(f"/proc/{self.process.pid}/comm").read_bytes(), b"\xff) Z\rUid: 9\n")
+        self.program.note(self.process.pid, "")
+        self.program.check_users(helper.Job(1, os.getuid(), 3))
+        self.program.signal_all(signal.SIGTERM)
+        self.assertEqual(self.process.wait(PATIENCE), -signal.SIGTERM)
 
     def test_another_process_with_its_pid_gets_no_signal(self) -> None:
         with mock.patch.object(helper, "start_time", return_value="1"):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import io
 import os
@@ -16,7 +17,9 @@ from unittest import mock
 from fake_node import PATIENCE, FakeNode, load, wait_until
 
 helper = load("job-helper")
-PROGRAM = r"""printf '\377) Z\rUid: 9' >/proc/$$/comm; echo ready; read _"""
+# Its child forks for each line of input.
+PROGRAM = r"""printf '\377) Z\rUid: 9' >/proc/$$/comm
+sh -c 'echo ready; while read _; do sleep 100 & echo $!; done'; exit"""
 # Those of slurmstepd itself, and those that end a process and that scancel(1) can send.
 SIGNALS_OF_SLURM = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT,
                     signal.SIGALRM, signal.SIGXCPU, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGRTMIN)
@@ -159,15 +162,24 @@ class Store(unittest.TestCase):
         self.assertEqual(self.store.path.stat().st_mode & 0o777, 0o700)
 
 
+def become_reaper() -> None:
+    ctypes.CDLL(None).prctl(helper.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_group(number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(number, signal.SIGKILL)
+
+
 class Program(unittest.TestCase):
     def setUp(self) -> None:
         work = tempfile.TemporaryDirectory()
         self.addCleanup(work.cleanup)
         self.program = helper.Program(helper.Settings(directory=Path(), run=Path(work.name)), helper.Job(1, 2, 3))
         self.process = subprocess.Popen(["sh", "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
+                                        text=True, start_new_session=True, preexec_fn=become_reaper)
         self.addCleanup(self.process.communicate)
-        self.addCleanup(self.process.kill)
+        self.addCleanup(kill_group, self.process.pid)
         assert self.process.stdout
         self.process.stdout.readline()
 
@@ -177,6 +189,30 @@ class Program(unittest.TestCase):
         self.program.check_users(helper.Job(1, os.getuid(), 3))
         self.program.signal_all(signal.SIGTERM)
         self.assertEqual(self.process.wait(PATIENCE), -signal.SIGTERM)
+
+    def fork(self) -> int:
+        """Returns the new process."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def test_a_process_that_is_forked_meanwhile_is_killed(self) -> None:
+        self.program.note(self.process.pid, "")
+        members, forked = self.program.members, []
+
+        def then_fork() -> list[int]:
+            found = members()
+            if len(forked) < 2:
+                forked.append(self.fork())
+            return found
+
+        with mock.patch.object(self.program, "members", then_fork), \
+                mock.patch.object(os, "kill", wraps=os.kill) as kill:
+            self.program.kill()
+        wait_until(lambda: {helper.stat(pid, 3) for pid in forked} <= {"", "Z"})
+        self.assertEqual(len(forked), 2)
+        self.assertEqual(kill.call_args, mock.call(self.process.pid, signal.SIGKILL))  # `run` ends with it
 
     def test_another_process_with_its_pid_gets_no_signal(self) -> None:
         with mock.patch.object(helper, "start_time", return_value="1"):

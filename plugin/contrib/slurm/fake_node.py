@@ -19,8 +19,17 @@ HERE = Path(__file__).resolve().parent
 JOB = 42
 PATIENCE = 60  # seconds
 
+# signal NAME PID: signals the whole tree. A process that has not stopped yet may still fork.
+SIGNAL = """signal() {
+  kill -STOP $2
+  while grep -q ') [^TZ]' /proc/$2/stat; do sleep 0.01; done
+  children=$(cat /proc/$2/task/$2/children)
+  kill -$1 $2
+  for child in $children; do (signal $1 $child); done
+}"""
 # The fake criu: a "checkpoint" is the number to which the program has counted. Files in FAKE make it fail.
-CRIU = """#!/bin/sh
+CRIU = f"""#!/bin/sh
+{SIGNAL}
 verb=$1
 shift
 while [ $# -gt 0 ]; do
@@ -36,7 +45,9 @@ if [ -e FAKE/refuse-$verb ]; then
   exit 1
 fi
 if [ $verb = dump ]; then
-  [ "$stop" != yes ] || kill -STOP $tree $(cat /proc/$tree/task/$tree/children)
+  echo $tree >FAKE/tree
+  [ "$stop" != yes ] || [ -e FAKE/late-stop ] || signal STOP $tree
+  [ ! -e FAKE/late-stop ] || (sleep 0.5; signal STOP $tree) &
   touch "$images/part"
   [ ! -e FAKE/hang ] || exec sleep 100
   while [ -e FAKE/slow-dump ]; do sleep 0.05; done
@@ -53,13 +64,18 @@ os.execv('/bin/sh', ['sh', 'FAKE/program', '$count'])" >>FAKE/output 2>&1 &
 fi
 """
 PROGRAM = """count=$1
-until [ -e FAKE/stop ]; do count=$((count + 1)); echo "step $count"; sleep 0.05; done
+while [ -e FAKE/program ] && [ ! -e FAKE/stop ]; do count=$((count + 1)); echo "step $count"; sleep 0.05; done
 exit $(cat FAKE/stop)
 """
-VERIFY = """#!/bin/sh
+VERIFY = f"""#!/bin/sh
+{SIGNAL}
 [ ! -e FAKE/signal-verify ] || for signal in $(cat FAKE/signal-verify); do kill -$signal $$; done
-[ ! -e FAKE/damage ] || { echo damaged; exit 1; }
-[ ! -e FAKE/verify-status ] || { echo an error >&2; exit $(cat FAKE/verify-status); }
+read -r tree <FAKE/tree
+[ ! -e FAKE/continue ] || signal CONT $tree
+[ ! -e FAKE/continue-children ] || signal CONT $(cat /proc/$tree/task/$tree/children)
+[ ! -e FAKE/end ] || {{ signal KILL $tree; while [ -e /proc/$tree ]; do sleep 0.01; done; }}
+[ ! -e FAKE/damage ] || {{ echo damaged; exit 1; }}
+[ ! -e FAKE/verify-status ] || {{ echo an error >&2; exit $(cat FAKE/verify-status); }}
 """
 # An orphan of the fake criu becomes a child of the driver, as a sibling of criu would be.
 DRIVER = """

@@ -309,6 +309,33 @@ class Helper(unittest.TestCase):
         self.node.wait_for_steps(2)
         self.end(process)
 
+    def test_a_program_that_was_continued_before_the_commit_continues(self) -> None:
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.assertEqual(self.node.dump("--leave-running").returncode, 0)
+        for name in ("continue", "continue-children"):
+            self.node.say(name)
+            done = self.node.dump()
+            self.assertEqual(done.returncode, helper.REFUSED, name)
+            self.assertIn("continued while its images were written", done.stderr)
+            self.assertEqual(sorted(path.name for path in self.node.store.iterdir()), ["1", "owner"])
+            self.node.wait_for_steps(2)
+            (self.node.work / name).unlink()
+        self.end(process)
+
+    def test_a_program_may_stop_shortly_after_criu_has_ended(self) -> None:
+        self.node.say("late-stop")
+        self.checkpoint()
+
+    def test_a_program_that_ended_before_the_commit_leaves_no_checkpoint(self) -> None:
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.node.say("end")
+        self.assertEqual(self.node.dump().returncode, helper.REFUSED)
+        self.assertEqual([path.name for path in self.node.store.iterdir()], ["owner"])
+        process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 137)
+
     def test_a_program_whose_images_cannot_be_read_continues(self) -> None:
         self.checkpoint()
         process = self.node.start()

@@ -119,6 +119,8 @@ class FakeNode:
         work = Path(run).parent
         if (work / "bad-disk").exists():
             helper.os.fsync = bad_disk
+        if (work / "busy-disk").exists():
+            helper.os.rmdir = bad_disk
         patient = (work / "patient").exists()
         settings = helper.Settings(directory=work / "checkpoints", run=Path(run),
                                    criu=(str(work / "criu"),), verify=(str(work / "verify"),),
@@ -162,7 +164,7 @@ class FakeNode:
         wait_until(lambda: len(self.steps()) >= target)
 
 
-def bad_disk(fd: int) -> None:
+def bad_disk(*_: object, **__: object) -> None:
     raise OSError(errno.EIO, "the disk has lost a write")
 
 

@@ -93,7 +93,9 @@ class Store(unittest.TestCase):
     def make(self, token: str) -> Path:
         self.store.begin(token)
         (self.store.new / "image").write_text("x")
-        return self.store.commit(token)
+        name = self.store.commit(token)
+        self.store.prune()
+        return name
 
     def test_only_what_is_committed_is_complete(self) -> None:
         token = self.store.take()
@@ -350,6 +352,15 @@ class Helper(unittest.TestCase):
         self.node.say("verify-status", "3")
         self.checkpoint()
         self.assertTrue((self.node.store / "1" / "state").exists())
+
+    def test_an_older_checkpoint_that_stays_makes_no_dump_fail(self) -> None:
+        self.checkpoint()
+        self.node.say("busy-disk")
+        self.checkpoint()
+        self.assertEqual(sorted(path.name for path in self.node.store.iterdir()), ["1", "2", "owner"])
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.assertIn("restored from checkpoint 2", self.end(process))
 
     def test_a_second_dump_is_refused_while_the_first_one_runs(self) -> None:
         process = self.node.start()

@@ -131,13 +131,28 @@ class Store(unittest.TestCase):
             helper.Store(settings, helper.Job(1, 2, 3)).create()
         self.assertFalse(settings.directory.exists())
 
-    def test_is_not_removed_by_a_start_that_was_given_up(self) -> None:
+    def make_unreadable(self) -> None:
+        (self.store.path / "owner").unlink()
+        (self.store.path / "owner").mkdir()
+
+    def test_commits_nothing_while_the_owner_cannot_be_read(self) -> None:
+        token = self.store.take()
+        self.make(token)
+        self.make_unreadable()
+        with self.assertRaises(OSError):
+            self.make(token)
+        self.assertFalse(self.store.is_taken(token))  # the program goes on
+        self.assertEqual([path.name for path in self.store.complete()], ["1"])
+
+    def test_is_not_removed_by_a_start_that_may_be_given_up(self) -> None:
         run = helper.Helper(self.settings, helper.Job(1, 2, 3))
         run.store, run.program = self.store, mock.Mock()
         taken: list[str] = []
 
         def start(spec: dict, token: str) -> int:
             taken.append(self.store.take())
+            if len(taken) == 2:
+                self.make_unreadable()
             pid = os.fork()
             if pid == 0:
                 os._exit(0)
@@ -145,9 +160,10 @@ class Store(unittest.TestCase):
 
         with mock.patch.object(run, "_start", start), mock.patch.object(run, "_end_if_taken"), \
                 contextlib.redirect_stdout(io.StringIO()):
-            self.assertEqual(run.run({}), 0)
-        self.assertFalse(self.store.is_taken(taken[0]))
-        self.assertTrue(self.store.path.exists())
+            for _ in range(2):
+                self.assertEqual(run.run({}), 0)
+                self.assertFalse(self.store.is_taken(taken[-1]))
+                self.assertTrue(self.store.path.exists())
 
     def test_needs_no_fsync_of_directories(self) -> None:
         fsync = os.fsync

@@ -254,6 +254,10 @@ scenario_snapshot_stream() {
   ! save_counting failed --after false || fail "create succeeds although a hook fails"
   grep -q 'criu dump took' "$DIR/create.log" || fail "create fails before its hook: $(<"$DIR/create.log")"
   counting_goes_on "after a failed create"
+  # shellcheck disable=SC2016
+  ! save_counting interrupted --after 'kill -TERM $PPID' || fail "create succeeds although it is interrupted"
+  grep -q 'criu dump took' "$DIR/create.log" || fail "create ends before CRIU has: $(<"$DIR/create.log")"
+  counting_goes_on "after an interrupted create"
   save_counting running --leave-running || fail "create --leave-running: $(<"$DIR/create.log")"
   counting_goes_on "after a snapshot that leaves it running"
   save_counting server || fail "create: $(<"$DIR/create.log"); $(grep Error "$DIR/server/dump.log")"

@@ -56,16 +56,7 @@ static __u64 usage_down_to(const struct criu_node *render, __u64 most)
 /* More than half of what KFD lets processes allocate, a multiple of 2 MiB. */
 static size_t most_of_vram(const struct criu_node *render)
 {
-	struct drm_amdgpu_memory_info memory = {};
-	struct drm_amdgpu_info args = {
-		.return_pointer = (uintptr_t)&memory,
-		.return_size = sizeof(memory),
-		.query = AMDGPU_INFO_MEMORY,
-	};
-
-	if (render_ioctl(render, DRM_IOCTL_AMDGPU_INFO, &args))
-		return 0;
-	return memory.vram.usable_heap_size / 5 * 3 & ~(2UL * MIB - 1);
+	return render_usable_vram(render) / 5 * 3 & ~(2UL * MIB - 1);
 }
 
 /* A word of each page, so that each page differs. */

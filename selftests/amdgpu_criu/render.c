@@ -114,6 +114,17 @@ __u64 render_bytes_moved(const struct criu_node *node)
 	return render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) ? 0 : bytes;
 }
 
+__u64 render_usable_vram(const struct criu_node *node)
+{
+	struct drm_amdgpu_memory_info memory = {};
+	struct drm_amdgpu_info args = {
+		.return_pointer = (uintptr_t)&memory, .return_size = sizeof(memory),
+		.query = AMDGPU_INFO_MEMORY,
+	};
+
+	return render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) ? 0 : memory.vram.usable_heap_size;
+}
+
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,
 		     __u32 *handle)
 {

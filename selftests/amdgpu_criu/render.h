@@ -22,6 +22,8 @@ bool render_in_hive(const struct criu_node *node);
 bool render_below_one_switch(const struct criu_node *one, const struct criu_node *two);
 /* Of BOs of this GPU that the driver has moved to or from VRAM, since it was loaded. */
 __u64 render_bytes_moved(const struct criu_node *node);
+/* Bytes of VRAM that processes may use; 0: unknown. */
+__u64 render_usable_vram(const struct criu_node *node);
 int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args);
 
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,

@@ -211,16 +211,10 @@ struct large_bos {
 /* BOs that may only be in VRAM, which four of them fill. The file of @node has no queue. */
 static int large_bos_make(const struct criu_node *node, struct large_bos *bos)
 {
-	struct drm_amdgpu_memory_info memory = {};
-	struct drm_amdgpu_info args = {
-		.return_pointer = (uintptr_t)&memory,
-		.return_size = sizeof(memory),
-		.query = AMDGPU_INFO_MEMORY,
-	};
-	int ret = render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args);
+	int ret = 0;
 	__u32 handle;
 
-	bos->size = memory.vram.usable_heap_size / 4 & ~0x1fffffull;
+	bos->size = render_usable_vram(node) / 4 & ~0x1fffffull;
 	for (int i = 0; i < LARGE_BOS && !ret; i++) {
 		ret = render_bo_create(node, bos->size, AMDGPU_GEM_DOMAIN_VRAM,
 				       AMDGPU_GEM_CREATE_DISCARDABLE, &handle);

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Sequence
 from pathlib import Path
 
 from fake_node import HERE, PATIENCE, FakeNode, wait_until
@@ -30,8 +31,8 @@ class Wrapper(unittest.TestCase):
         self.node = FakeNode(self.work)
         self.addCleanup(self.node.say, "stop", "0")
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
-        text = WRAPPER.format(here=str(HERE), driver=self.node.driver)
+    def start(self, *options: str, driver: Sequence[str] = ()) -> subprocess.Popen[str]:
+        text = WRAPPER.format(here=str(HERE), driver=driver or self.node.driver)
         return subprocess.Popen(
             [sys.executable, "-B", "-c", text, "--output", str(self.node.output), *options, "--", "sh",
              str(self.work / "program"), "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -77,6 +78,24 @@ class Wrapper(unittest.TestCase):
         (self.node.store / "1").mkdir(parents=True)
         self.node.say("refuse-restore")
         self.assertIn("the job is held", self.finish(self.start(), 76))
+
+    def test_a_job_that_this_node_cannot_start_is_held(self) -> None:
+        (self.node.store / "1").mkdir(parents=True)
+        (self.work / "criu").unlink()
+        for driver in ((), ("false",), ("/missing/sudo",)):
+            self.assertIn("the job is held", self.finish(self.start(driver=driver), 76))
+
+    def test_a_job_that_is_cancelled_before_its_start_is_not_held(self) -> None:
+        self.finish(self.start(driver=("sh", "-c", "kill -TERM $$")), 143)
+
+    def test_a_job_that_cannot_be_executed_fails(self) -> None:
+        process = self.start("--output", str(self.work / "missing" / "output"))
+        self.assertIn("No such file", self.finish(process, 1))
+
+    def test_any_status_may_be_the_programs(self) -> None:
+        for status in (1, 120):
+            self.node.say("stop", str(status))
+            self.finish(self.start(), status)
 
     def test_a_cancelled_program_gets_the_signal(self) -> None:
         process = self.start()

@@ -121,6 +121,9 @@ class FakeNode:
             helper.os.fsync = bad_disk
         if (work / "busy-disk").exists():
             helper.os.rmdir = bad_disk
+        if (work / "full-disk").exists():
+            dumps = helper.json.dumps
+            helper.json.dumps = lambda state: bad_disk() if state["pid"] else dumps(state)
         patient = (work / "patient").exists()
         settings = helper.Settings(directory=work / "checkpoints", run=Path(run),
                                    criu=(str(work / "criu"),), verify=(str(work / "verify"),),

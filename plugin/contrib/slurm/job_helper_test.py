@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from fake_node import PATIENCE, FakeNode, load, wait_until
+from fake_node import JOB, PATIENCE, FakeNode, load, wait_until
 
 helper = load("job-helper")
 # Its child forks for each line of input.
@@ -127,7 +127,7 @@ class Store(unittest.TestCase):
 
     def test_without_the_shared_directory_there_is_none(self) -> None:
         settings = helper.Settings(directory=self.settings.directory / "missing")
-        with self.assertRaisesRegex(helper.NotRestored, "no directory .*missing: mount its file system"):
+        with self.assertRaisesRegex(helper.Failure, "no directory .*missing: mount its file system"):
             helper.Store(settings, helper.Job(1, 2, 3)).create()
         self.assertFalse(settings.directory.exists())
 
@@ -429,8 +429,8 @@ class Helper(unittest.TestCase):
         self.checkpoint()
         self.node.say("refuse-restore")
         process = self.node.start()
-        _, messages = process.communicate(timeout=PATIENCE)
-        self.assertEqual(process.returncode, helper.NOT_RESTORED)
+        said, messages = process.communicate(timeout=PATIENCE)
+        self.assertEqual((process.returncode, said), (helper.REFUSED, ""))
         self.assertIn("was not restored: (amdgpu): cannot carry", messages)
         self.assertTrue((self.node.store / "1" / "state").exists())
 
@@ -438,8 +438,8 @@ class Helper(unittest.TestCase):
         first = self.node.start()
         self.node.wait_for_steps(1)
         second = self.node.start()
-        _, messages = second.communicate(timeout=PATIENCE)
-        self.assertEqual(second.returncode, helper.NOT_RESTORED)
+        said, messages = second.communicate(timeout=PATIENCE)
+        self.assertEqual((second.returncode, said), (helper.REFUSED, ""))
         self.assertIn("an earlier start of this job still runs here", messages)
         self.assertEqual(self.node.dump("--leave-running").returncode, 0)  # of the first one
         self.node.wait_for_steps(2)
@@ -463,8 +463,8 @@ class Helper(unittest.TestCase):
         first.kill()
         first.communicate(timeout=PATIENCE)
         second = self.node.start()
-        second.communicate(timeout=PATIENCE)
-        self.assertEqual(second.returncode, helper.NOT_RESTORED)
+        said, _ = second.communicate(timeout=PATIENCE)
+        self.assertEqual((second.returncode, said), (helper.REFUSED, ""))
 
     def test_a_program_whose_helper_was_killed_during_its_restore_still_counts(self) -> None:
         self.checkpoint()
@@ -477,8 +477,8 @@ class Helper(unittest.TestCase):
             if not criu_runs:
                 (self.node.work / "slow-restore").unlink()
             later = self.node.start()
-            _, messages = later.communicate(timeout=PATIENCE)
-            self.assertEqual(later.returncode, helper.NOT_RESTORED, criu_runs)
+            said, messages = later.communicate(timeout=PATIENCE)
+            self.assertEqual((later.returncode, said), (helper.REFUSED, ""), criu_runs)
             self.assertIn("an earlier start of this job still runs here", messages)
         self.node.wait_for_steps(2)
         self.assertEqual(self.node.steps(), list(range(1, len(self.node.steps()) + 1)))
@@ -503,9 +503,32 @@ class Helper(unittest.TestCase):
     def test_a_node_without_the_shared_directory_holds_the_job(self) -> None:
         (self.node.work / "checkpoints").rmdir()
         process = self.node.start()
-        _, messages = process.communicate(timeout=PATIENCE)
-        self.assertEqual(process.returncode, helper.NOT_RESTORED)
+        said, messages = process.communicate(timeout=PATIENCE)
+        self.assertEqual((process.returncode, said), (helper.REFUSED, ""))
         self.assertIn("mount its file system on this node", messages)
+
+    def test_a_node_without_criu_restores_nothing(self) -> None:
+        self.checkpoint()
+        (self.node.work / "criu").unlink()
+        process = self.node.start()
+        said, messages = process.communicate(timeout=PATIENCE)
+        self.assertEqual((process.returncode, said), (helper.REFUSED, ""), messages)
+        self.assertTrue((self.node.store / "1" / "state").exists())
+
+    def test_a_restored_program_that_cannot_be_noted_ends(self) -> None:
+        self.checkpoint()
+        self.node.say("full-disk")
+        process = self.node.start()
+        said, messages = process.communicate(timeout=PATIENCE)
+        self.assertEqual((process.returncode, said), (helper.REFUSED, ""), messages)
+        restored = int((self.node.run / str(JOB) / "pid").read_text())
+        wait_until(lambda: not os.path.exists(f"/proc/{restored}"))
+
+    def test_a_program_that_cannot_be_executed_is_refused(self) -> None:
+        self.node.output = self.node.work / "missing" / "output"
+        said, messages = self.node.start().communicate(timeout=PATIENCE)
+        self.assertEqual(said, "refused\n")
+        self.assertIn("No such file", messages)
 
     def test_there_is_nothing_to_dump_without_a_program(self) -> None:
         self.assertIn("no program of this job runs", self.node.dump().stderr)

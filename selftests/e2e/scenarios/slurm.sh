@@ -191,7 +191,8 @@ scenario_job_helper() {
   [ "$other" = "$PID" ] || fail "the other program has PID $other, not $PID"
   echo 1000 >/proc/sys/kernel/ns_last_pid
   job_helper run <"$DIR/spec" >"$DIR/said" 2>>"$DIR/job.log"
-  [ $? -eq 120 ] || fail "the job was restored although process $PID was there"
+  [ $? -eq 1 ] || fail "the job was restored although process $PID was there"
+  [ ! -s "$DIR/said" ] || fail "the helper says $(cat "$DIR/said") of a job that was not restored"
   grep "was not restored: .*Can't fork for $PID: File exists" "$DIR/job.log" || fail "no reason"
   kill "$other"
   wait "$other"

@@ -7,6 +7,7 @@ import errno
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -119,6 +120,8 @@ class FakeNode:
         work = Path(run).parent
         if (work / "bad-disk").exists():
             helper.os.fsync = bad_disk
+        if (work / "late-continue").exists():
+            helper.os.fsync = continue_at_last
         if (work / "busy-disk").exists():
             helper.os.rmdir = bad_disk
         if (work / "full-disk").exists():
@@ -169,6 +172,15 @@ class FakeNode:
 
 def bad_disk(*_: object, **__: object) -> None:
     raise OSError(errno.EIO, "the disk has lost a write")
+
+
+def continue_at_last(fd: int) -> None:
+    """The last fsync() of a commit is that of the directory of checkpoints."""
+    directory = Path(os.readlink(f"/proc/self/fd/{fd}"))
+    if directory.name == str(JOB):
+        pid = int((directory.parents[2] / "tree").read_text())
+        os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: ") T " not in Path(f"/proc/{pid}/stat").read_text())
 
 
 def wait_until(true: Callable[[], bool]) -> None:

@@ -331,7 +331,7 @@ class Helper(unittest.TestCase):
         process = self.node.start()
         self.node.wait_for_steps(1)
         self.assertEqual(self.node.dump("--leave-running").returncode, 0)
-        for name in ("continue", "continue-children"):
+        for name in ("continue", "continue-children", "late-continue"):
             self.node.say(name)
             done = self.node.dump()
             self.assertEqual(done.returncode, helper.REFUSED, name)

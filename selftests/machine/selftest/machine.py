@@ -15,6 +15,8 @@ from pathlib import Path
 from control import usage
 
 TOPOLOGY = "sys/class/kfd/kfd/topology/nodes"
+BUILD_ID = "sys/module/amdgpu/notes/.note.gnu.build-id"
+BUILD_ID_HEAD = 16  # bytes: three sizes, and "GNU"
 SERIES, STOCK, NONE = "series", "stock", "none"
 PACKAGES = ("amdgpu-criu-plugin", "amdgpu-criu-tools", "amdgpu-criu-dkms", "amdgpu-criu-tests", "criu",
             "libhsa-runtime64-1", "libdrm-amdgpu1")
@@ -138,10 +140,16 @@ def has_library(name: str) -> bool:
 def _versions(root: Path, run: Output) -> dict[str, str]:
     rows = run(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *PACKAGES]).splitlines()
     found = dict(row.split(" ", 1) for row in rows if " " in row.strip())
-    found["amdgpu.ko"] = " ".join(filter(None, (
-        run(["modinfo", "-F", "filename", "amdgpu"]), "loaded:",
-        text(root / "sys/module/amdgpu/version"), text(root / "sys/module/amdgpu/srcversion"))))
+    found["amdgpu.ko"] = " ".join(filter(None, (run(["modinfo", "-F", "filename", "amdgpu"]), _loaded(root))))
     return found
+
+
+def _loaded(root: Path) -> str:
+    """Kernels need not record versions of modules, but all have this of the one that is loaded."""
+    try:
+        return f"loaded: build ID {(root / BUILD_ID).read_bytes()[BUILD_ID_HEAD:].hex()}"
+    except OSError:
+        return ""
 
 
 def read(criu: str = "criu", root: Path = Path("/"), run: Output = output) -> Machine:

@@ -39,6 +39,9 @@ class MachineTest(unittest.TestCase):
                    "criu": "Version: 4.2.1\nGitID: none"}
         with tempfile.TemporaryDirectory() as root:
             make_gpu(Path(root))
+            build_id = Path(root, machine.BUILD_ID)
+            build_id.parent.mkdir()
+            build_id.write_bytes(b"\4\0\0\0\2\0\0\0\3\0\0\0GNU\0\xab\xcd")
             return machine.read(root=Path(root), run=lambda command: answers.get(command[0], ""))
 
     def test_reads_gpus_from_the_topology_and_skips_cpus(self) -> None:
@@ -55,6 +58,7 @@ class MachineTest(unittest.TestCase):
         found = self.read()
         self.assertEqual((found.criu, found.system, found.virtual), ("4.2.1", "Debian 13", True))
         self.assertEqual(found.parameters, {"lockup_timeout": "60000"})
+        self.assertEqual(found.versions["amdgpu.ko"], "loaded: build ID abcd")
 
     def test_the_interface_is_what_the_tool_finds(self) -> None:
         for interface in CHECKS:

@@ -16,8 +16,9 @@ pod_victim() { # pod_victim ACTION
 
 # The newest one, in a directory of the attempt, or where the shim keeps that of a failure.
 pod_log() { # pod_log dump|restore
-  find "$SCRATCH/tmp" "$SCRATCH/containerd" /run/containerd \( -name "$1.log" -o -name "criu-$1.log" \) \
-    -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d ' ' -f 2
+  find "$SCRATCH/tmp" "$SCRATCH/containerd" /run/containerd \
+    \( -name 'io.containerd.snapshotter.*' -o -name rootfs \) -prune -o \
+    \( -name "$1.log" -o -name "criu-$1.log" \) -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d ' ' -f 2
 }
 
 # CRI says that a paused container is running.
@@ -88,6 +89,17 @@ start_killed_pod() {
   BEFORE_DUMP=5 start_pod "first$((++POD_NUMBER))"
 }
 
+# The plugin sleeps for seconds only: on a busy machine the restore may be over before it is killed.
+break_restore() { # break_restore STEP ACTION
+  local try
+  for try in 1 2 3; do
+    pod_create "second$((++POD_NUMBER))" "$DIR/archive.tar" 1 "$POD_COMMAND"
+    break_at "$1" "$2" restore
+    [ "$HAPPENED" = no ] && ((try < 3)) || return 0
+    remove_killed_pod "restore $*, not reached"
+  done
+}
+
 scenario_pod_killed() {
   local step action HALF=() POD_NUMBER=0 KILLED_WITH=containerd PROBE='' BUNDLE=$DIR/bundle
   need_two_nodes
@@ -108,8 +120,7 @@ scenario_pod_killed() {
   remove_killed_pod "after the last checkpoint"
   for step in ${RESTORE_STEPS-RESTORE RESUME FINI}; do
     for action in ${ACTIONS-${POD_ACTIONS[@]}}; do
-      pod_create "second$((++POD_NUMBER))" "$DIR/archive.tar" 1 "$POD_COMMAND"
-      break_at "$step" "$action" restore
+      break_restore "$step" "$action"
       judge_pod restore "$step" "$action"
       remove_killed_pod "restore $step $action"
     done

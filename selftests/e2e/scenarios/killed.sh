@@ -193,6 +193,9 @@ known_half() { # known_half OPERATION STEP ACTION
     podman:*:runs*)
       [ "$3" = monitor ] || return 1
       echo 'without conmon, podman refuses another checkpoint of the container' ;;
+    podman:checkpoint:gone*)
+      [[ $3 == @(runtime|engine) ]] || return 1
+      echo 'the archive is missing, but podman keeps the images: podman container restore' ;;
     podman:restore:*'the engine says: created'*)
       echo 'the restore ends without podman, which does not list the process: kill it, then podman rm -f' ;;
     crun:restore:*'the engine says: ')
@@ -230,7 +233,7 @@ probe_images() { # sets PROBE
   PROBE='no images'
   case $ENGINE in
     bundle) [ -e "$DIR/images/inventory.img" ] || return ;;
-    podman) [ -s "$DIR/images/new.tar" ] || return
+    podman) [ -s "$DIR/images/new.tar" ] || { probe_images_of_podman; return; }
       mv "$DIR/images/new.tar" "$DIR/images/container.tar" ;;
   esac
   remove_killed || fail "the container cannot be removed: $(gpu_traces)"
@@ -249,6 +252,15 @@ probe_images() { # sets PROBE
     gone*) PROBE='images that are refused' ;;
     *) PROBE="images: $STATE" ;;
   esac
+}
+
+# Without podman or its runtime, criu ends the checkpoint, whose images podman has not packed yet.
+probe_images_of_podman() { # sets PROBE
+  [[ $STATE == gone* ]] || return
+  BROKEN_AT=$(now)
+  podman_command container restore --keep "$CONTAINER" >>"$DIR/engine.log" 2>&1
+  judge
+  [[ $STATE != runs* ]] || PROBE='complete images'
 }
 
 report_killed() { # report_killed OPERATION STEP ACTION

@@ -70,7 +70,7 @@ void ds_read2(Wave& wave, const Instruction& in) {
   // The part that replaces the addresses comes last.
   const bool swapped = addresses >= rows && addresses < rows + kDwords;
   for (unsigned i = 0; i < 2; ++i) {
-    const unsigned part = swapped ? 1 - i : i;
+    const size_t part = swapped ? 1 - i : i;
     use_lds<kBytes, false>(wave, *addresses, offsets[part],
                            to_rows<kDwords>(rows + part * kDwords));
   }

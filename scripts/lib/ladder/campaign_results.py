@@ -10,6 +10,7 @@ the marks in README.md. The name in a line is a suite of selftests/vm/campaigns,
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ STACKS: tuple[tuple[str, tuple[str | None, str | None, str | None]], ...] = (
     ("Driver and CRIU: kselftests, scenarios, igt", ("every-guest every-e2e", "asics-mi300x*", "asics-navi31*")),
     ("ROCm: ROCr and HIP programs", ("hip rocm-7.2 waves", "rocm-7.2-mi300x waves-debugger-mi300x",
                                      "hip-navi31 rocm-7.2-navi31 waves-debugger-navi31")),
+    ("ROCm's libraries: their own tests", ("library-*[!x]", "library-*-mi300x", None)),
     ("llama.cpp by HIP, and its operations", ("llm ops", None, "llm-navi31 ops-navi31")),
     ("Vulkan by RADV, and llama.cpp by it", (None, None, "vulkan llm-vulkan ops-vulkan")),
     ("Servers and training", ("serve train", None, "serve-navi31 train-navi31")),
@@ -83,6 +85,16 @@ def read_rungs(rungs: Iterable[str], every: Iterable[str], directory: Path, suit
     return found
 
 
+def suite_names(directory: Path) -> set[str]:
+    """The names in the files *.suite; with a line `each`, one for each of its words."""
+    names: set[str] = set()
+    for file in directory.glob("*.suite"):
+        keys = dict(re.findall(r"^(name|each) *= *(.+)$", file.read_text(), re.MULTILINE))
+        name = keys.get("name", file.stem)
+        names.update(name.replace("{each}", word) for word in keys.get("each", "-").split())
+    return names
+
+
 def _cell(patterns: str | None, known: Mapping[str, Outcome]) -> str:
     if patterns is None:
         return "–"
@@ -109,7 +121,7 @@ def replace_table(readme: str, known: Mapping[str, Outcome]) -> str:
 
 
 def note(top: Path, rungs: Iterable[str], every: Iterable[str], date: str) -> None:
-    suites = {file.stem for file in (top / FILE).parent.glob("*.suite")}
+    suites = suite_names((top / FILE).parent)
     new = read_rungs(rungs, every, top / "build" / "results", suites, date)
     if not new:
         return

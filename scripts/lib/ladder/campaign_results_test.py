@@ -25,7 +25,7 @@ class CampaignResults(unittest.TestCase):
         (self.top / "build" / "results" / f"{stem}.tap").write_text("\n".join(lines) + "\n")
 
     def note(self, *rungs, date="2026-01-02"):
-        tested.note(self.top, rungs, ["hip", "every-e2e", "module"], date)
+        tested.note(self.top, rungs, ["hip", "every-e2e", "module", "library-rocblas"], date)
 
     def readme(self):
         return (self.top / tested.README).read_text()
@@ -39,6 +39,14 @@ class CampaignResults(unittest.TestCase):
         self.assertIn("hip-navi31 2026-01-02 1 passed 1 failed 0 skipped", lines)
         self.assertIn("| 2 passed, 2026-01-02 | not run | 1 of 2 passed, 2026-01-02 |", self.readme())
         self.assertTrue(self.readme().startswith("before\n") and self.readme().endswith("after\n"))
+
+    def test_a_file_may_have_a_suite_for_each_of_several_words(self):
+        (self.top / tested.FILE).parent.joinpath("library-mi300x.suite").write_text(
+            "[suite]\neach = rocblas rocfft\nname = library-{each}-mi300x\n")
+        self.ran("library-rocblas-mi300x", "ok a", "ok b")
+        self.note("library-rocblas")
+        self.assertIn("library-rocblas-mi300x 2026-01-02 2 passed 0 failed 0 skipped",
+                      (self.top / tested.FILE).read_text())
 
     def test_other_suites_add_up_to_their_rung(self):
         self.ran("every-e2e-e2e", "ok a")
@@ -65,7 +73,7 @@ class CampaignResults(unittest.TestCase):
 
 class Readme(unittest.TestCase):
     def test_its_table_names_what_exists(self):
-        names = {file.stem for file in (place.TOP / tested.FILE).parent.glob("*.suite")} | set(ALL)
+        names = tested.suite_names((place.TOP / tested.FILE).parent) | set(ALL)
         patterns = [one for _, shown in tested.STACKS for words in shown if words for one in words.split()]
         self.assertEqual([], [one for one in patterns if not fnmatch.filter(names, one)])
 

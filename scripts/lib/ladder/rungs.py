@@ -62,13 +62,19 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
                         name, *others),), ("module", "host", *needs))
 
 
+# The libraries of ROCm 7.2 whose own tests run, by the names of the images of scripts/rocm.
+LIBRARIES = {"hipcub": "hipCUB", "rccl": "RCCL, on two GPUs", "rocblas": "rocBLAS", "rocfft": "rocFFT",
+             "rocprim": "rocPRIM", "rocrand": "rocRAND", "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE",
+             "rocthrust": "rocThrust", "rocwmma": "rocWMMA"}
+
+
 def library(name: str) -> tuple[Rung, Rung]:
     """A library's own tests. A run that was interrupted goes on from the scratch disk."""
     return (Rung(f"library-{name}-image", (("scripts/rocm", "7.2", name),), ("lab",), builds=True),
             Rung(f"library-{name}", (("selftests/vm/check", "--name", f"library-{name}",
                                       "--directory", "selftests/vm/campaigns",
                                       "--scratch", f"build/rocm-7.2-{name}/scratch.ext4",
-                                      f"library-{name}"),),
+                                      f"library-{name}", f"library-{name}-mi300x"),),
                  ("module", "host", f"library-{name}-image")))
 
 
@@ -158,7 +164,7 @@ CAMPAIGN = table(
     campaign_in_guest("hip", "hip-navi31", needs=("rocm",)),
     Rung("rocm-7.2-image", (("scripts/rocm", "7.2"),), ("lab",), builds=True),
     campaign_in_guest("rocm-7.2", "rocm-7.2-*", needs=("rocm-7.2-image",)),
-    *library("hipcub"), *library("rccl"), *library("rocprim"), *library("rocrand"),
+    *(rung for name in LIBRARIES for rung in library(name)),
     campaign_in_guest("libraries-dumped", needs=("library-hipcub-image", "library-rccl-image")),
     Rung("decode", (("scripts/decode-everywhere",),), ("rocm",)),
     campaign_in_guest("igt"),
@@ -217,13 +223,11 @@ CAMPAIGNS = {
     "decode": (("decode",), "the decoder and LLVM's, on all of llama.cpp (minutes; the disk of hip)"),
     "hip": (("hip",), "programs of Debian's HIP runtime, also on Navi 31 (minutes; 10 GB more of disk)"),
     "rocm-7.2": (("rocm-7.2",), "the same of ROCm 7.2, on all chips (minutes; 5 GB of disk)"),
-    "libraries": (("library-hipcub", "library-rccl", "library-rocprim", "library-rocrand", "libraries-dumped"),
-                  "the own tests of libraries of ROCm 7.2 (hours, interruptible; 15 GB of disk)"),
+    "libraries": ((*(f"library-{name}" for name in LIBRARIES), "libraries-dumped"),
+                  "the own tests of libraries of ROCm 7.2 (hours, interruptible; 30 GB of disk)"),
     "libraries-dumped": (("libraries-dumped",), "some of them, dumped at a random moment (an hour)"),
-    "library-hipcub": (("library-hipcub",), "hipCUB's of them (two hours; 8 GB of disk)"),
-    "library-rccl": (("library-rccl",), "RCCL's, on two GPUs (two hours; 7 GB of disk)"),
-    "library-rocprim": (("library-rocprim",), "rocPRIM's (two hours; 8 GB of disk)"),
-    "library-rocrand": (("library-rocrand",), "rocRAND's (two hours; 8 GB of disk)"),
+    **{f"library-{name}": ((f"library-{name}",), f"the own tests of {title} (half an hour; 8 GB of disk)")
+       for name, title in LIBRARIES.items()},
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),
     "igt-criu": (("igt-criu",), "our test of igt-gpu-tools, and its mails (a minute; igt's source)"),
     "killed": (("killed",), "checkpoints and restores of containers are killed at every step (hours)"),

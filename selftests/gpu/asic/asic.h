@@ -181,6 +181,9 @@ struct Asic {
   uint8_t shader_engines;
   uint8_t arrays_per_engine;
   uint8_t units_per_array;
+  // SRAM with ECC, which the VBIOS reports: a D16 load clears the other half of its register, because a
+  // register is written as a whole (HasEccHalf in Tensile, d16PreservesUnusedBits in LLVM).
+  bool sram_ecc = false;
   // Those that are fused off, a bit for each, by shader engine. Boards of one kind differ in them.
   std::vector<uint32_t> fused_units = {};
 
@@ -240,9 +243,11 @@ const Asic& mi210_wide();
 // With two shader engines, one of which has a unit less than the other.
 const Asic& mi210_4_3();
 const Asic& mi210_3_4();
+const Asic& mi210_ecc();
 const Asic& mi300x();
 // One AID of it: two XCCs, four SDMA engines.
 const Asic& mi300x_small();
+const Asic& mi300x_small_ecc();
 // The same with its VRAM in two partitions: each XCC is a GPU with its half.
 const Asic& mi300x_halves();
 const Asic& navi31();

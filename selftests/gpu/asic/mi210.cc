@@ -104,6 +104,16 @@ const Asic& mi210_3_4() {
   return kAsic;
 }
 
+const Asic& mi210_ecc() {
+  static const Asic kAsic = [] {
+    Asic asic = make_mi210();
+    asic.name = "mi210-ecc";
+    asic.sram_ecc = true;
+    return asic;
+  }();
+  return kAsic;
+}
+
 const Asic& mi210_wide() {
   static const Asic kAsic = [] {
     Asic asic = make_mi210();

@@ -162,6 +162,15 @@ const Asic& mi300x_small() {
   return kAsic;
 }
 
+const Asic& mi300x_small_ecc() {
+  static const Asic kAsic = [] {
+    Asic asic = make("mi300x-small-ecc", 2, 1);
+    asic.sram_ecc = true;
+    return asic;
+  }();
+  return kAsic;
+}
+
 const Asic& mi300x_halves() {
   static const Asic kAsic = make("mi300x-halves", 2, 1, 2);
   return kAsic;

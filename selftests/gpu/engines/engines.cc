@@ -25,7 +25,7 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
                  Report report)
     : registers_(registers, spec.xcc),
       interrupts_(interrupts, spec.xcc),
-      cores_(spec.asic.isa),
+      cores_(spec.asic.isa, spec.asic.sram_ecc),
       memories_(views_of(memory, spec.asic.xccs)),
       context_{spec.asic,
                spec.xcc,

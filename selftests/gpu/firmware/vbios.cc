@@ -25,6 +25,8 @@ constexpr size_t kGfxInfo = 0x3c0;
 constexpr size_t kVramInfo = 0x420;
 constexpr size_t kDpmInfo = 0x500;
 
+constexpr uint32_t kSramEcc = 0x200;  // of firmware_capability
+
 constexpr uint16_t kCommandTables = 84;
 constexpr uint16_t kDataTables = 35;
 // Slots of the master data table.
@@ -96,12 +98,13 @@ void put_asic_init(Image& rom, uint8_t format) {
   rom.put<uint8_t>(kAsicInit + 6, kEndOfTable);
 }
 
-void put_firmware_info(Image& rom) {
+void put_firmware_info(Image& rom, bool sram_ecc) {
   table_header(rom, kFirmwareInfo, 0x48, 3, 1);
   rom.put<uint32_t>(kFirmwareInfo + 4, 1);
   rom.put<uint32_t>(kFirmwareInfo + 8, 80000);     // shader clock; zero would refuse asic_init
   rom.put<uint32_t>(kFirmwareInfo + 0xc, 160000);  // memory clock
-  rom.put<uint32_t>(kFirmwareInfo + 0x18, 0x4c);   // first BIOS scratch register
+  rom.put<uint32_t>(kFirmwareInfo + 0x10, sram_ecc ? kSramEcc : 0);
+  rom.put<uint32_t>(kFirmwareInfo + 0x18, 0x4c);  // first BIOS scratch register
 }
 
 void put_smu_info(Image& rom) {
@@ -158,7 +161,7 @@ std::vector<std::byte> make_vbios(const VbiosSpec& spec) {
   put_strings(rom, spec.asic.target);
   put_masters(rom);
   put_asic_init(rom, spec.asic.asic_init_format);
-  put_firmware_info(rom);
+  put_firmware_info(rom, spec.asic.sram_ecc);
   put_smu_info(rom);
   put_gfx_info(rom, spec);
   put_vram_info(rom);

@@ -167,7 +167,7 @@ void bind(Instruction& instruction) {
 
 bool is_modelled(const Instruction& bound) { return bound.handler != unknown; }
 
-Cores::Cores(Isa isa) : isa_(isa), cache_(kEntries) {}
+Cores::Cores(Isa isa, bool sram_ecc) : isa_(isa), sram_ecc_(sram_ecc), cache_(kEntries) {}
 
 void Cores::note_run(const Instruction& in) {
   if (in.handler != unknown)
@@ -179,6 +179,7 @@ void Cores::replace(Entry& entry, std::span<const uint32_t> words) {
   entry = {.valid = true, .instruction = decode(words, isa_)};
   std::ranges::copy(words, entry.words.begin());
   Instruction& in = entry.instruction;
+  in.clears_half = sram_ecc_;
   bind(in);
   note_run(in);
   if (in.format != Format::kVopd) return;

@@ -16,7 +16,7 @@ namespace gpu::shader {
 
 class Cores {
  public:
-  explicit Cores(Isa isa = Isa::kGfx90a);
+  explicit Cores(Isa isa = Isa::kGfx90a, bool sram_ecc = false);
 
   Isa isa() const { return isa_; }
 
@@ -60,6 +60,7 @@ class Cores {
   void note_run(const Instruction& instruction);
 
   const Isa isa_;
+  const bool sram_ecc_;
   // Decoding depends on nothing but the words, so an entry is right as long as the words are the
   // same: code that is overwritten needs no invalidation.
   std::vector<Entry> cache_;

@@ -74,6 +74,7 @@ struct Instruction {
   uint16_t resource = 0;
   uint8_t offset0 = 0, offset1 = 0;
   bool glc = false, offen = false, idxen = false, lds = false, gds = false, uses_saddr = false;
+  bool clears_half = false;  // a D16 load; Asic::sram_ecc
 
   Handler handler = nullptr;
   const VectorOp* op = nullptr;         // of the vector handlers

@@ -9,7 +9,7 @@
 namespace gpu::shader {
 namespace {
 
-// A narrow load extends; a D16 one replaces half of the register.
+// A narrow load extends; a D16 one replaces half of the register, or clears the other half.
 enum class Half16 { kNo, kLow, kHigh };
 
 template <typename T, Half16 kHalf = Half16::kNo>
@@ -22,9 +22,10 @@ void load(Wave& wave, const Instruction& in) {
     using Wide = std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>;
     const auto wide = static_cast<uint32_t>(static_cast<Wide>(value));
     uint32_t& to = row.lane[lane];
+    const uint32_t kept = in.clears_half ? 0 : to;
     to = kHalf == Half16::kNo    ? wide
-         : kHalf == Half16::kLow ? (to & 0xffff0000) | (wide & 0xffff)
-                                 : (to & 0xffff) | wide << 16;
+         : kHalf == Half16::kLow ? (kept & 0xffff0000) | (wide & 0xffff)
+                                 : (kept & 0xffff) | wide << 16;
   });
 }
 

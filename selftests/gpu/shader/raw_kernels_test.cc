@@ -12,6 +12,7 @@ using ::testing::HasSubstr;
 // Kernels of a few words.
 class RawKernels : public KernelTest {
  protected:
+  explicit RawKernels(const Asic& asic = mi210()) : KernelTest("", asic) {}
   uint64_t put_kernel(const std::vector<uint32_t>& code) {
     std::vector<uint32_t> descriptor(16);
     descriptor[4] = 256;
@@ -67,6 +68,28 @@ TEST_F(RawKernels, AFaultStopsTheQueueAndIsReportedByTheMemoryOnly) {
   EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
   EXPECT_TRUE(gpu_.reports().empty());
 }
+
+class LoadsOfHalves : public RawKernels, public ::testing::WithParamInterface<const Asic*> {
+ protected:
+  LoadsOfHalves() : RawKernels(*GetParam()) {}
+};
+
+TEST_P(LoadsOfHalves, KeepTheOtherHalfUnlessSramHasEcc) {
+  put<uint32_t>(kData, 0x1234);
+  // v[0:1] = kData; v2 = v3 = -1; global_load_short_d16 v2; global_load_short_d16_hi v3;
+  // global_store_dwordx2 v[0:1], v[2:3], off offset:8
+  submit(put_kernel({0x7e0002ff, static_cast<uint32_t>(kData), 0x7e020280, 0x7e0402c1, 0x7e0602c1,
+                     0xdc908000, 0x027f0000, 0xdc948000, 0x037f0000, 0xbf8c0f70, 0xdc748008,
+                     0x007f0200, kEndpgm}),
+         {.group = {64, 1, 1}});
+  ASSERT_TRUE(completes());
+  const bool ecc = GetParam()->sram_ecc;
+  EXPECT_EQ(get<uint32_t>(kData + 8), ecc ? 0x1234u : 0xffff1234u);
+  EXPECT_EQ(get<uint32_t>(kData + 12), ecc ? 0x12340000u : 0x1234ffffu);
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, LoadsOfHalves, ::testing::Values(&mi210(), &mi210_ecc()),
+                         [](const auto& one) { return one.param->sram_ecc ? "ecc" : "mi210"; });
 
 // The message of the wave: bits 9:0 are the doorbell, the bits above are the exceptions of the
 // queue.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests guest/library with a program that behaves as one of GoogleTest."""
+"""Tests guest/library with programs that behave as one of GoogleTest and one of Thrust."""
 
 import os
 import subprocess
@@ -45,6 +45,22 @@ for case in cases:
         print("[       OK ] " + case + " (3 ms)", flush=True)
 print("[  FAILED  ] A/0.Wrong, where TypeParam = x")
 """
+# With the driver of Thrust's tests.
+THRUST = """#!/usr/bin/env python3
+import os, sys, time
+cases = ["TestGood", "TestWrong", "TestHangs", "TestBig", "TestLate"]
+if sys.argv[1] == "--list":
+    print("\\n".join(cases))
+    sys.exit()
+for case in cases:
+    if case not in sys.argv:
+        continue
+    print("Running ", case, "...", sep="", end="\\r", flush=True)
+    if case == "TestHangs":
+        time.sleep(60)
+    print("[FAILURE]           " if case == "TestWrong" else "[PASS]  2.9 ms ", case, flush=True)
+print("Totals: 1 failures, 0 known failures, 0 errors, and 2 passes.")
+"""
 
 
 class LibraryTest(unittest.TestCase):
@@ -55,6 +71,9 @@ class LibraryTest(unittest.TestCase):
         program = self.top / "a_test"
         program.write_text(PROGRAM)
         program.chmod(0o755)
+        thrust = self.top / "thrust_test"
+        thrust.write_text(THRUST)
+        thrust.chmod(0o755)
         node = self.top / "nodes" / "1"
         node.mkdir(parents=True)
         (node / "properties").write_text("gfx_target_version 90402\nnum_xcc 2\n")
@@ -103,8 +122,15 @@ class LibraryTest(unittest.TestCase):
         # The next run begins anew.
         self.assertEqual(self.run_list(BAD="Wrong")["0.Wrong"][0], FAIL)
 
+    def test_programs_of_thrust(self) -> None:
+        results = self.run_list(f"thrust {self.top}/thrust_test *-*Big*:*Never*", BAD="none")
+        self.assertEqual({name.removeprefix("thrust_test/"): PASS if outcome == PASS else reason
+                          for name, (outcome, reason) in results.items() if name.startswith("thrust_test/")},
+                         {"TestGood": PASS, "TestLate": PASS, "TestWrong": "failed: FAILURE",
+                          "TestHangs": "ended: takes longer than 4 s"})
+
     def test_a_program_that_lists_nothing_fails(self) -> None:
-        self.assertEqual(self.run_list(BAD="Lists")["a_test/--gtest_list_tests"][0], FAIL)
+        self.assertEqual(self.run_list(BAD="Lists")["a_test/list"][0], FAIL)
 
     def test_a_list_without_its_program_is_refused(self) -> None:
         (self.top / "a_test").unlink()

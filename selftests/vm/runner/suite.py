@@ -8,6 +8,7 @@
     bases = 7.3 6.12               kernels that it is run with (default: 7.3 alone)
     turns = chips                  of the suites with the same word, a check runs one at random; with
                                    TURNS=all, or if they are named, all of them; SEED repeats the choice
+    each = hipcub rocprim          a suite for each of these words, which replaces {each} in the file
 
     [boot first]                   one section for each guest, in order; without any, one guest
     gpus = 2                       base, image, asic, vram, order, empty-slots, memory, smp, param,
@@ -31,6 +32,7 @@ from __future__ import annotations
 import configparser
 import fnmatch
 import random
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +88,14 @@ def parse(text: str, origin: str, module: str = "", base: str = DEFAULT) -> Suit
         return _suite(config, module, base)
     except (configparser.Error, ValueError, KeyError, Failure) as error:
         raise Failure(f"{origin}: {error}") from None
+
+
+def each_text(text: str) -> list[str]:
+    """The text of a suite, or with a line `each`, those of several."""
+    match = re.search(r"^each *= *(.+)$", text, re.MULTILINE)
+    if not match:
+        return [text]
+    return [text.replace(match[0], "").replace("{each}", word) for word in match[1].split()]
 
 
 def _suite(config: configparser.ConfigParser, module: str, base: str) -> Suite:
@@ -182,8 +192,8 @@ def load(directory: Path, wanted: Sequence[str], module: str = "", base: str = D
          unwanted: Sequence[str] = ()) -> list[Suite]:
     """The suites of a directory that are called `wanted`, by default all that run with the kernel
     `base`, except `unwanted`. A name may be a pattern; it matches suites that run with `base`."""
-    suites = [parse(file.read_text(), str(file), module, base)
-              for file in sorted(directory.glob("*.suite"))]
+    suites = [parse(text, str(file), module, base)
+              for file in sorted(directory.glob("*.suite")) for text in each_text(file.read_text())]
     names = [suite.name for suite in suites]
     for name in {name for name in names if names.count(name) > 1}:
         raise Failure(f"two suites are called {name}")

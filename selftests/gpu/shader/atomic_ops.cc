@@ -3,6 +3,7 @@
 // Lanes go in ascending order. Operations on memory are atomic also against the guest's CPUs.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <deque>
 
 #include "shader/access.h"
@@ -86,22 +87,30 @@ void ds_permute(Wave& wave, const Instruction& in) {
   write_lanes(wave, in.dst, out);
 }
 
-// Offset bit 15: a permutation of four lanes; else and, or, xor masks on five bits of the lane.
+// The lane that the offset of ds_swizzle selects for a lane, within its 32.
+unsigned swizzle_source(unsigned lane, uint32_t control) {
+  const unsigned mask = control & 31;
+  if (control >= 0xe000) {  // FFT: the bits reversed, below those that the mask keeps
+    unsigned reversed = 0;
+    for (unsigned bit = 0; bit < 5; ++bit) reversed |= (lane >> bit & 1) << (4 - bit);
+    return reversed >> std::popcount(mask) | (lane & mask);
+  }
+  if (control >= 0xc000) {  // rotation; the mask has the bits of the lane that stay
+    const unsigned by = bits(control, 9, 5);
+    const unsigned turned = bits(control, 10, 10) ? lane - by : lane + by;
+    return (lane & mask) | (turned & ~mask & 31);
+  }
+  if (control & 0x8000) return (lane & 28) | (control >> (lane & 3) * 2 & 3);
+  return (((lane & mask) | bits(control, 9, 5)) ^ bits(control, 14, 10)) & 31;
+}
+
 void ds_swizzle(Wave& wave, const Instruction& in) {
-  const auto control = static_cast<uint32_t>(in.immediate);
   const Row data = wave.row(in.address);
   const uint64_t exec = wave.exec();
   uint32_t out[kLanes];
-  if (control >= 0xc000) return wave.refuse("ds_swizzle_b32 in FFT or rotate mode");
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    unsigned from = (lane & 3u) * 2;
-    if (control & 0x8000) {
-      from = (lane & ~3u) | (control >> from & 3);
-    } else {
-      const unsigned low =
-          ((lane & bits(control, 4, 0)) | bits(control, 9, 5)) ^ bits(control, 14, 10);
-      from = (lane & 32) | (low & 31);
-    }
+    const unsigned from =
+        (lane & 32) | swizzle_source(lane & 31, static_cast<uint32_t>(in.immediate));
     out[lane] = exec >> from & 1 ? data.lane[from] : 0;
   }
   write_lanes(wave, in.dst, out);

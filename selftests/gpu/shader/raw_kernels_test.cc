@@ -91,6 +91,46 @@ TEST_P(LoadsOfHalves, KeepTheOtherHalfUnlessSramHasEcc) {
 INSTANTIATE_TEST_SUITE_P(Chips, LoadsOfHalves, ::testing::Values(&mi210(), &mi210_ecc()),
                          [](const auto& one) { return one.param->sram_ecc ? "ecc" : "mi210"; });
 
+struct Swizzle {
+  const char* name;
+  uint32_t offset;
+  unsigned (*source)(unsigned lane);
+};
+
+void PrintTo(const Swizzle& one, std::ostream* out) { *out << one.name; }
+
+class Swizzles : public RawKernels, public ::testing::WithParamInterface<Swizzle> {};
+
+TEST_P(Swizzles, TakeTheLaneThatTheOffsetSelects) {
+  // s[0:1] = kData; ds_swizzle_b32 v2, v0; v3 = v0 * 4; global_store_dword v3, v2, s[0:1]
+  submit(put_kernel({0xbe8000ff, static_cast<uint32_t>(kData), 0xbe810080,
+                     0xd87a0000 | GetParam().offset, 0x02000000, 0xbf8cc07f, 0x24060082, 0xdc708000,
+                     0x00000203, kEndpgm}),
+         {.grid = {64, 1, 1}, .group = {64, 1, 1}});
+  ASSERT_TRUE(completes());
+  for (unsigned lane = 0; lane < 64; ++lane)
+    EXPECT_EQ(get<uint32_t>(kData + lane * 4), GetParam().source(lane)) << lane;
+}
+
+const Swizzle kSwizzles[] = {
+    {"ReversedQuads", 0x801b, [](unsigned lane) { return lane ^ 3; }},
+    {"RotatedLeft", 0xc060, [](unsigned lane) { return (lane & 32) | ((lane + 3) & 31); }},
+    {"RotatedRight", 0xc420, [](unsigned lane) { return (lane & 32) | ((lane + 31) & 31); }},
+    {"RotatedEights", 0xc438, [](unsigned lane) { return (lane & 56) | ((lane + 7) & 7); }},
+    {"Fft32", 0xe000,
+     [](unsigned lane) {
+       return (lane & 36) | (lane & 1) << 4 | (lane & 2) << 2 | (lane >> 2 & 2) | (lane >> 4 & 1);
+     }},
+    {"Fft16", 0xe010,
+     [](unsigned lane) {
+       return (lane & 48) | (lane & 1) << 3 | (lane & 2) << 1 | (lane >> 1 & 2) | (lane >> 3 & 1);
+     }},
+    {"Fft1", 0xe01f, [](unsigned lane) { return lane; }},
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Swizzles, ::testing::ValuesIn(kSwizzles),
+                         [](const auto& one) { return one.param.name; });
+
 // The message of the wave: bits 9:0 are the doorbell, the bits above are the exceptions of the
 // queue.
 class TrappingKernels : public RawKernels {

@@ -79,7 +79,6 @@ const Case kCases[] = {
     {"Skipping", {0xbf108081}, "skipping of vector instructions"},
     {"ScalarAtomic", {0xc20a0001, 0}, "s_atomic_add is not modelled"},
     {"DppOfDoubles", {0x7e0830fa, 0xff015302}, "DPP of 64-bit operands"},
-    {"RotatedSwizzle", {0xd87ae000, 1}, "ds_swizzle_b32 in FFT or rotate mode"},
 };
 INSTANTIATE_TEST_SUITE_P(All, RefusedInstructions, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });

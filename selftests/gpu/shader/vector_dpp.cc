@@ -28,10 +28,11 @@ int dpp16_source(unsigned control, int lane) {
       return row | (15 - in_row);
     case 0x141:  // row_half_mirror
       return (lane & ~7) | (7 - (lane & 7));
+    // Lanes before the first row that gets a value keep their own: rocWMMA's cross_lane_ops_test.
     case 0x142:  // row_bcast:15
-      return lane < 16 ? -1 : row - 1;
+      return lane < 16 ? lane : row - 1;
     case 0x143:  // row_bcast:31
-      return lane < 32 ? -1 : 31;
+      return lane < 32 ? lane : 31;
     default:
       if (control >= 0x150 && control <= 0x15f) return row | amount;   // row_newbcast, row_share
       if (control >= 0x160 && control <= 0x16f) return lane ^ amount;  // row_xmask

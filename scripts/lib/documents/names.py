@@ -89,7 +89,9 @@ class Names:
             "scenario": self._all("selftests/e2e/scenarios/*", r"^scenario_(\w+)\(\)")
             | {"@" + group for group in self._all("selftests/e2e/scenarios/control/catalog.py",
                                                   r'^    "(\w+)": \(')},
-            "campaign": self._all("scripts/lib/ladder/rungs.py", r'^    "([\w-]+)": \(\('),
+            "campaign": self._all("scripts/lib/ladder/rungs.py", r'^    "([\w-]+)": \(\(')
+            | {"library-" + name for name in self._all("scripts/lib/ladder/rungs.py",
+                                                       r'"(\w+)": "(?:hip|roc|RCCL)')},
             "rung": self._all("scripts/lib/ladder/rungs.py", r'^    (?:Rung|\w*guests?)\("([\w.-]+)"')
             | self._all("scripts/lib/ladder/rungs.py", r'^GROUPS = \{"([\w-]+)"'),
             "check": self._all("scripts/*", r"^check_(\w+)\(\)"),

@@ -181,8 +181,8 @@ struct Asic {
   uint8_t shader_engines;
   uint8_t arrays_per_engine;
   uint8_t units_per_array;
-  // SRAM with ECC, which the VBIOS reports: a D16 load clears the other half of its register, because a
-  // register is written as a whole (HasEccHalf in Tensile, d16PreservesUnusedBits in LLVM).
+  // SRAM with ECC, which the VBIOS reports: a D16 load clears the other half of its register
+  // (HasEccHalf in Tensile, d16PreservesUnusedBits in LLVM).
   bool sram_ecc = false;
   // Those that are fused off, a bit for each, by shader engine. Boards of one kind differ in them.
   std::vector<uint32_t> fused_units = {};

@@ -47,6 +47,8 @@ PANIC = re.compile(r"Kernel panic - not syncing")
 # Messages of a healthy kernel that match a pattern above.
 HARMLESS = re.compile("|".join((
     r"taint: ", r"loading out-of-tree module taints kernel", r"module verification failed",
+    # With ECC of SRAM, and without a PSP, which alone can disable RAS of the shader cores.
+    r"WARNING: .* at amdgpu_ras_fini\+",
 )))
 
 

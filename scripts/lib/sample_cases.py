@@ -23,7 +23,7 @@ def sample(data: bytes, count: int) -> bytes:
     left = len(data) - start
     if size < 1 or left % size:
         raise ValueError(f"{left} bytes are not records of {size} bytes")
-    # The names of categories are aligned, so that a match within a record is the one of its category.
+    # A case of another category may have the word elsewhere: the filter *quick* leaves it out.
     quick = sorted({(match.start() - start) // size for match in CATEGORY.finditer(data, start)})
     if len(quick) < count:
         raise ValueError(f"there are {len(quick)} quick cases, not {count}")

@@ -48,7 +48,7 @@ print("[  FAILED  ] A/0.Wrong, where TypeParam = x")
 # With the driver of Thrust's tests.
 THRUST = """#!/usr/bin/env python3
 import os, sys, time
-cases = ["TestGood", "TestWrong", "TestHangs", "TestBig", "TestLate"]
+cases = ["TestGood", "TestWrong", "TestHangs", "TestBig", "TestLate", "Test<unsigned int>"]
 if sys.argv[1] == "--list":
     print("\\n".join(cases))
     sys.exit()
@@ -126,7 +126,7 @@ class LibraryTest(unittest.TestCase):
         results = self.run_list(f"thrust {self.top}/thrust_test *-*Big*:*Never*", BAD="none")
         self.assertEqual({name.removeprefix("thrust_test/"): PASS if outcome == PASS else reason
                           for name, (outcome, reason) in results.items() if name.startswith("thrust_test/")},
-                         {"TestGood": PASS, "TestLate": PASS, "TestWrong": "failed: FAILURE",
+                         {"TestGood": PASS, "TestLate": PASS, "Test<unsigned int>": PASS, "TestWrong": "failed: FAILURE",
                           "TestHangs": "ended: takes longer than 4 s"})
 
     def test_a_program_that_lists_nothing_fails(self) -> None:

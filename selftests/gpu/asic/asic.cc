@@ -6,11 +6,9 @@
 namespace gpu {
 
 const std::vector<const Asic*>& all_asics() {
-  static const std::vector<const Asic*> kAll = {&mi210(),        &mi210_wide(),
-                                                &mi210_4_3(),    &mi210_3_4(),
-                                                &mi210_ecc(),    &mi300x_small_ecc(),
-                                                &mi300x_small(), &mi300x_halves(),
-                                                &mi300x(),       &navi31()};
+  static const std::vector<const Asic*> kAll = {&mi210(),     &mi210_wide(),   &mi210_4_3(),
+                                                &mi210_3_4(), &mi300x_small(), &mi300x_halves(),
+                                                &mi300x(),    &navi31()};
   return kAll;
 }
 

@@ -243,11 +243,9 @@ const Asic& mi210_wide();
 // With two shader engines, one of which has a unit less than the other.
 const Asic& mi210_4_3();
 const Asic& mi210_3_4();
-const Asic& mi210_ecc();
 const Asic& mi300x();
 // One AID of it: two XCCs, four SDMA engines.
 const Asic& mi300x_small();
-const Asic& mi300x_small_ecc();
 // The same with its VRAM in two partitions: each XCC is a GPU with its half.
 const Asic& mi300x_halves();
 const Asic& navi31();

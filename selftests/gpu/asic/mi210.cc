@@ -40,6 +40,7 @@ Asic make_mi210() {
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 8,
+      .sram_ecc = true,
       .cp = gfx9_cp<r>(gc),
       .unit_registers = gfx9_units<r>(gc),
       .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
@@ -101,16 +102,6 @@ const Asic& mi210_4_3() {
 
 const Asic& mi210_3_4() {
   static const Asic kAsic = make_uneven("mi210-3-4", {1 << 3, 0});
-  return kAsic;
-}
-
-const Asic& mi210_ecc() {
-  static const Asic kAsic = [] {
-    Asic asic = make_mi210();
-    asic.name = "mi210-ecc";
-    asic.sram_ecc = true;
-    return asic;
-  }();
   return kAsic;
 }
 

@@ -120,6 +120,7 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_p
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 4,
+      .sram_ecc = true,
       .cp = gfx9_cp<r>(gc),
       .unit_registers = gfx9_units<r>(gc),
       .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
@@ -159,15 +160,6 @@ const Asic& mi300x() {
 
 const Asic& mi300x_small() {
   static const Asic kAsic = make("mi300x-small", 2, 1);
-  return kAsic;
-}
-
-const Asic& mi300x_small_ecc() {
-  static const Asic kAsic = [] {
-    Asic asic = make("mi300x-small-ecc", 2, 1);
-    asic.sram_ecc = true;
-    return asic;
-  }();
   return kAsic;
 }
 

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "shader/instruction_times.h"
 #include "shader/opcodes.h"
+#include "shader/units.h"
 #include "shader/wave.h"
 
 namespace gpu::shader {
@@ -22,6 +24,7 @@ class Cores {
 
   // Waves that have ended, for reuse: they are large.
   std::vector<std::unique_ptr<Wave>>& spare_waves() { return spare_waves_; }
+  WaveIds& wave_ids(unsigned xcc) { return wave_ids_[xcc]; }
 
   // Executes until the wave stops or the count is used up; returns how many were executed.
   unsigned run(Wave& wave, unsigned count);
@@ -65,6 +68,7 @@ class Cores {
   // same: code that is overwritten needs no invalidation.
   std::vector<Entry> cache_;
   std::vector<std::unique_ptr<Wave>> spare_waves_;
+  std::map<unsigned, WaveIds> wave_ids_;
   uint64_t executed_ = 0;
   InstructionTimes times_;
   OpcodeCounts counts_ = {};  // of entries that were replaced

@@ -72,7 +72,7 @@ class Dispatch {
  public:
   enum class State { kRunning, kHalted, kDone, kSuspended, kIllegal, kFault };
 
-  // EINVAL: hardware would not start it.
+  // cores and memory outlive it. EINVAL: hardware would not start it.
   static amdgpu_criu::Result<std::unique_ptr<Dispatch>> create(Cores& cores, Memory& memory,
                                                                Space space,
                                                                const DispatchSpec& spec);

@@ -2,6 +2,7 @@
 // Work-groups that wait for each other by GWS, and the compute units that they run on.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
 
 #include "shader/kernel_fixture.h"
@@ -126,6 +127,17 @@ TEST_F(GridKernels, GroupsRunOnAllUnits) {
   arguments(kData);
   ASSERT_TRUE(runs("where", {.grid = {16 * 64, 1, 1}, .group = {64, 1, 1}}));
   EXPECT_EQ(units_of(16), (std::set<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+// Two on a unit, both on its first SIMD.
+TEST_F(GridKernels, WavesOfOneSimdHaveDifferentIds) {
+  arguments(kData);
+  ASSERT_TRUE(runs("where", {.grid = {16 * 64, 1, 1}, .group = {64, 1, 1}}));
+  std::map<uint32_t, std::set<uint32_t>> ids;
+  for (const uint32_t hw_id : get_all<uint32_t>(kData, 16))
+    ids[bits(hw_id, 15, 4)].insert(bits(hw_id, 3, 0));
+  ASSERT_EQ(ids.size(), 8u);
+  for (const auto& [simd, waves] : ids) EXPECT_EQ(waves, (std::set<uint32_t>{0, 1})) << simd;
 }
 
 TEST_F(GridKernels, GroupsRunOnUnitsThatTheMaskEnables) {

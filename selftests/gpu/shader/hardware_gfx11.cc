@@ -25,7 +25,7 @@ enum Hwreg : unsigned {
 // A unit as HW_ID of GFX9 names it (UnitId); two units are a WGP.
 uint32_t hw_id1(const Wave& wave) {
   const uint32_t unit = bits(wave.hw_id, 11, 8), array = bits(wave.hw_id, 12, 12);
-  return bits(wave.hw_id, 5, 4) << 8 | unit / 2 << 10 | array << 16 |
+  return bits(wave.hw_id, 3, 0) | bits(wave.hw_id, 5, 4) << 8 | unit / 2 << 10 | array << 16 |
          bits(wave.hw_id, 15, 13) << 18;
 }
 

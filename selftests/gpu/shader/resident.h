@@ -3,13 +3,16 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "shader/dispatch.h"
+#include "shader/units.h"
 
 namespace gpu::shader {
 
 struct Dispatch::Resident {
   std::unique_ptr<Wave> wave;
+  std::optional<WaveId> id;
   std::shared_ptr<WorkGroup> group;
   unsigned slot = 0;
   bool at_barrier = false;

@@ -277,6 +277,7 @@ TEST_P(SuspendTest, OnlyTheSavedStateContinuesTheWaves) {
   ASSERT_TRUE(without_area.ok());
   const State state = (*without_area)->run(1 << 20);
   EXPECT_TRUE(state != State::kDone || results() != expected);
+  without_area->reset();
 
   suspended_in_the_middle();
   Suspended without_stack = suspended_;

@@ -2,6 +2,7 @@
 #include "shader/units.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace gpu::shader {
 namespace {
@@ -32,6 +33,14 @@ std::optional<unsigned> Units::take(uint32_t engines) {
   }
   if (best) ++groups_[*best];
   return best;
+}
+
+// Dispatches do not share the room of a unit, so a SIMD may have more than 16 waves: these share
+// the last.
+WaveId::WaveId(WaveIds& taken, uint32_t hw_id)
+    : of_simd_(taken[(hw_id & 0xffff) >> 4]),
+      number_(static_cast<uint32_t>(std::min(std::countr_one(of_simd_), 15))) {
+  of_simd_ |= static_cast<uint16_t>(1u << number_);
 }
 
 }  // namespace gpu::shader

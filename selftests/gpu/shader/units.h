@@ -2,6 +2,7 @@
 // Compute units, and which of them have room for another work-group.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -40,6 +41,24 @@ class Units {
   std::vector<unsigned> groups_;  // in flight, of each unit
   unsigned group_waves_, unit_waves_;
   unsigned groups_per_unit_;
+};
+
+// The WAVE_IDs that waves of an XCC have, a bit for each, by SIMD: bits [15:4] of HW_ID.
+using WaveIds = std::array<uint16_t, 1 << 12>;
+
+// Of a wave, as long as it exists: the lowest that is free on its SIMD. Waves of all dispatches
+// share them, because the driver counts them (gfx_v9_4_2_do_sgprs_init()).
+class WaveId {
+ public:
+  WaveId(WaveIds& taken, uint32_t hw_id);
+  ~WaveId() { of_simd_ &= static_cast<uint16_t>(~(1u << number_)); }
+  WaveId(const WaveId&) = delete;
+  WaveId& operator=(const WaveId&) = delete;
+  uint32_t number() const { return number_; }
+
+ private:
+  uint16_t& of_simd_;
+  uint32_t number_;
 };
 
 }  // namespace gpu::shader

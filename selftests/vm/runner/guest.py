@@ -155,7 +155,7 @@ class Guest:
             "address": str(address),
             "gpu_seconds": str(round(GPU_SECONDS * self.setup.patience)),
             "module": hardware.module, "modules": " ".join(MODULES),
-            "module_parameters": " ".join(hardware.module_parameters)}))
+            "module_parameters": " ".join((*self.setup.boot.module_parameters, *hardware.module_parameters))}))
         verb, text = self._expect(("ready", "fail"), limit, "loading the driver")
         if verb == "fail":
             raise lab.Failure(f"the guest could not be set up: {decode(text)}\n{self.last_words()}")

@@ -55,6 +55,11 @@ class Boot:
                 raise Failure(f"{file} is missing{made_by}")
         return boot
 
+    @property
+    def module_parameters(self) -> tuple[str, ...]:
+        """For amdgpu. With RAS and without a PSP, amdgpu_ras_fini() warns."""
+        return ("ras_enable=0",) if "panic_on_warn=1" in self.options.split() else ()
+
     def with_image(self, image: str) -> Boot:
         """The same with the root disk of scripts/IMAGE, if one is named."""
         if not image:

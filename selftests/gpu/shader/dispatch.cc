@@ -202,8 +202,7 @@ Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigne
   wave.xcc = spec_.xcc;
   wave.doorbell_id = spec_.doorbell_id;
   wave.hw_id = units_.hw_id(group->unit) | (group->waves & 3) << 4 | (vmid_ & 15) << 20;
-  resident->id.emplace(cores_.wave_ids(spec_.xcc), wave.hw_id);
-  wave.hw_id |= resident->id->number();
+  wave.hw_id |= resident->id.emplace(cores_.wave_ids(spec_.xcc), wave.hw_id).number();
   ++group->waves;
   resident->group = std::move(group);
   record_bytes_ += shape_.record_bytes(false) + shape_.gap();

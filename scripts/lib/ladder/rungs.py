@@ -165,7 +165,8 @@ CAMPAIGN = table(
     Rung("rocm-7.2-image", (("scripts/rocm", "7.2"),), ("lab",), builds=True),
     campaign_in_guest("rocm-7.2", "rocm-7.2-*", needs=("rocm-7.2-image",)),
     *(rung for name in LIBRARIES for rung in library(name)),
-    campaign_in_guest("libraries-dumped", needs=("library-hipcub-image", "library-rccl-image")),
+    campaign_in_guest("libraries-dumped", needs=tuple(
+        f"library-{name}-image" for name in ("hipcub", "rccl", "rocblas", "rocsparse"))),
     Rung("decode", (("scripts/decode-everywhere",),), ("rocm",)),
     campaign_in_guest("igt"),
     Rung("igt-test", (("scripts/igt",),), ("lab",), builds=True),

@@ -8,7 +8,9 @@
 namespace gpu::shader {
 namespace {
 
-// Private memory: dwords of the lanes of a wave alternate.
+// Private memory: dwords of the lanes of a wave alternate. Offsets may be negative in a VGPR,
+// because the sum has 32 bits, unlike that of other buffers (LLVM:
+// privateMemoryResourceIsRangeChecked(), splitBufferOffsets()).
 constexpr uint64_t kElement = 4;
 
 uint64_t swizzled(uint64_t base, uint64_t offset, unsigned lane, unsigned lanes) {
@@ -60,8 +62,9 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   // With both, the index is in the first VGPR and the offset in the second.
   const uint32_t second = wave.row(in.address + 1u).lane[lane];
   const uint64_t index = (in.idxen ? first : 0) + uint64_t{resource.add_tid ? lane : 0};
-  const uint64_t offset =
+  uint64_t offset =
       static_cast<uint64_t>(in.immediate) + extra + (in.offen ? (in.idxen ? second : first) : 0);
+  if (resource.swizzle) offset = low32(offset);
   const uint32_t soffset = wave.scalar(in.saddr, in);
   // PAL, CalcNumRecords(): records count in bytes unless the instruction has an index.
   const bool raw = resource.stride == 0 || !in.idxen;
@@ -155,7 +158,7 @@ bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kL
 
 bool private_addresses(Wave& wave, const Instruction& in, size_t bytes,
                        std::array<uint64_t, kLanes>& out) {
-  uint64_t base = wave.flat_scratch(), end = ~uint64_t{0}, wrap = ~uint32_t{0};
+  uint64_t base = wave.flat_scratch(), end = ~uint64_t{0};
   auto offset = static_cast<uint64_t>(int64_t{in.immediate});
   if (in.format == Format::kScratch) {
     offset += in.uses_saddr ? wave.s(in.saddr) : 0;
@@ -165,7 +168,6 @@ bool private_addresses(Wave& wave, const Instruction& in, size_t bytes,
     if (!resource.swizzle || !resource.add_tid || resource.index_stride != kLanes) return false;
     const uint32_t soffset = wave.scalar(in.saddr, in);
     base = resource.base + soffset;
-    wrap = ~uint64_t{0};
     end = bytes_behind(resource.records, soffset + kElement - 1);
   }
   const Row& offsets = wave.row(in.address);
@@ -173,7 +175,7 @@ bool private_addresses(Wave& wave, const Instruction& in, size_t bytes,
   const unsigned lanes = wave.lanes();
   uint64_t elsewhere = 0;
   each_lane(lanes, [&](size_t lane) {
-    const uint64_t from = (offset + (offsets.lane[lane] & used)) & wrap;
+    const uint64_t from = low32(offset + (offsets.lane[lane] & used));
     const bool is_apart = (from >= end) | (from % kElement + bytes > kElement);
     elsewhere |= uint64_t{is_apart} << lane;
     out[lane] = base + (from / kElement * lanes + lane) * kElement + from % kElement;

@@ -88,6 +88,20 @@ TEST_P(BasicKernels, UsePrivateMemory) {
   for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], private_sum(in[i], 40)) << i;
 }
 
+TEST_P(BasicKernels, UsePrivateMemoryAtNegativeOffsets) {
+  give_scratch(256, 64);
+  const auto in = random<uint32_t>(256, 0, 100000);
+  put_all(kData, in);
+  arguments(kData);
+  ASSERT_TRUE(runs("private_below", {.grid = {256, 1, 1}, .group = {256, 1, 1}}));
+  const auto out = get_all<uint32_t>(kData, in.size());
+  for (uint32_t i = 0; i < in.size(); ++i) {
+    uint32_t sum = 0;
+    for (uint32_t k = 2; k < 30; ++k) sum = sum * 31 + in[i] + k + (i >> 1 & 2);
+    ASSERT_EQ(out[i], sum) << i;
+  }
+}
+
 TEST_P(BasicKernels, WaitForScratchThatTheRuntimeGives) {
   put<uint64_t>(kErrorSignal + aql::kSignalMailbox, 0x9000);
   put<uint32_t>(kErrorSignal + aql::kSignalEventId, 12);

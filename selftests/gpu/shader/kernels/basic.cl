@@ -119,6 +119,19 @@ kernel void private_memory(global uint* data, uint n) {
   data[i] = sum;
 }
 
+// What is subtracted from the index is in a VGPR, and the rest of the offset in the instruction.
+kernel void private_below(global uint* data) {
+  const uint i = GROUP_ID * GROUP + LOCAL_ID;
+  const int less = LOCAL_ID >> 1 & 2;
+  volatile uint stack[32];
+#pragma unroll
+  for (int k = 2; k < 32; ++k) stack[k - less] = data[i] + k;
+  uint sum = 0;
+#pragma unroll
+  for (int k = 2; k < 30; ++k) sum = sum * 31 + stack[k];
+  data[i] = sum;
+}
+
 // Passes the work-group's numbers on by one element.
 static uint passed_on(local uint* row, uint value, uint round) {
   const uint lid = LOCAL_ID;

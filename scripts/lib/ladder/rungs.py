@@ -226,7 +226,7 @@ CAMPAIGNS = {
     "rocm-7.2": (("rocm-7.2",), "the same of ROCm 7.2, on all chips (minutes; 5 GB of disk)"),
     "libraries": ((*(f"library-{name}" for name in LIBRARIES), "libraries-dumped"),
                   "the own tests of libraries of ROCm 7.2 (hours, interruptible; 30 GB of disk)"),
-    "libraries-dumped": (("libraries-dumped",), "some of them, dumped at a random moment (an hour)"),
+    "libraries-dumped": (("libraries-dumped",), "some of them, dumped at a random moment (20 minutes)"),
     **{f"library-{name}": ((f"library-{name}",), f"the own tests of {title} (20 minutes; 8 GB of disk)")
        for name, title in LIBRARIES.items()},
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),

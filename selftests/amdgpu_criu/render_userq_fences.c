@@ -178,15 +178,45 @@ TEST_F(fences, that_are_pending_when_their_queue_is_destroyed_are_signaled)
 	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[0], RENDER_SECOND));
 }
 
+/* Packets that write and signal, and the write pointer. */
+static void write_without_doorbell(struct userq *queue)
+{
+	volatile __u64 *doorbells = queue->doorbells, unused[USERQ_PAGE / sizeof(__u64)];
+
+	queue->doorbells = unused;
+	userq_write(queue, 0, 1);
+	userq_fence(queue);
+	queue->doorbells = doorbells;
+}
+
 /* As when the process is stopped between AMDGPU_USERQ_SIGNAL and its doorbell. */
 TEST_F(fences, without_a_doorbell_are_signaled_when_the_file_is_paused)
 {
 	struct files *f = &self->f;
 
-	userq_write(&f->queue, 0, 1);
-	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, 0, false));
+	write_without_doorbell(&f->queue);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, f->queue.memory_handle,
+				  false));
 	pause_file(_metadata, f);
 	EXPECT_EQ(0, render_syncobj_wait(&self->other, self->imported, 0));
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	resume(_metadata, f);
+	EXPECT_TRUE(userq_runs(&f->restored, 2));
+	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_TRUE(userq_runs(&f->queue, 3));
+}
+
+/* As when the process is stopped between the write pointer and AMDGPU_USERQ_SIGNAL. */
+TEST_F(fences, of_packets_without_a_doorbell_are_signaled_when_the_file_is_paused)
+{
+	struct files *f = &self->f;
+
+	write_without_doorbell(&f->queue);
+	usleep(100000);
+	EXPECT_EQ(0, f->queue.memory[USERQ_WORDS / sizeof(__u32)]);
+	pause_file(_metadata, f);
+	EXPECT_TRUE(userq_wrote(&f->queue, 0, 1));
 	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
 	load(_metadata, f, 0);
 	resume(_metadata, f);

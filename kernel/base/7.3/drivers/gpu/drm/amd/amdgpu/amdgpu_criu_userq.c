@@ -134,30 +134,6 @@ static int amdgpu_criu_drain_bos(struct criu_dump *dump, unsigned long deadline)
 }
 
 /*
- * The process may be stopped between AMDGPU_USERQ_SIGNAL, which publishes a fence, and its
- * doorbell. Packets before the write pointer are complete, and executed with the next doorbell.
- */
-static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
-				     struct amdgpu_usermode_queue *queue)
-{
-	struct amdgpu_bo *bo = queue->db_obj.obj;
-	void *doorbells;
-	u64 wptr;
-	int ret = amdgpu_userq_fence_read_wptr(adev, queue, &wptr) ?: amdgpu_bo_reserve(bo, false);
-
-	if (ret)
-		return ret;
-	ret = amdgpu_bo_kmap(bo, &doorbells);
-	if (!ret) {
-		atomic64_set((atomic64_t *)doorbells + amdgpu_criu_doorbell_offset(adev, queue),
-			     wptr);
-		amdgpu_bo_kunmap(bo);
-	}
-	amdgpu_bo_unreserve(bo);
-	return ret;
-}
-
-/*
  * Returns 1 if no wave of the queue can be in flight. MES waits for their end to unmap a compute
  * queue, and when it gives up, the GPU is reset. The packet of a fence is executed when those
  * before it are complete. SDMA queues stop inside of a packet.
@@ -173,6 +149,31 @@ static int amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
 	       wptr <= amdgpu_criu_fence_value(queue);
 }
 
+/*
+ * The process may be stopped before it has rung the doorbell, and before AMDGPU_USERQ_SIGNAL.
+ * Packets before the write pointer are complete, and executed with the next doorbell.
+ */
+static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
+				     struct amdgpu_usermode_queue *queue)
+{
+	struct amdgpu_bo *bo = queue->db_obj.obj;
+	void *doorbells;
+	u64 wptr;
+	int ret = amdgpu_criu_userq_is_idle(adev, queue) ?:
+		  amdgpu_userq_fence_read_wptr(adev, queue, &wptr) ?: amdgpu_bo_reserve(bo, false);
+
+	if (ret)
+		return min(ret, 0);
+	ret = amdgpu_bo_kmap(bo, &doorbells);
+	if (!ret) {
+		atomic64_set((atomic64_t *)doorbells + amdgpu_criu_doorbell_offset(adev, queue),
+			     wptr);
+		amdgpu_bo_kunmap(bo);
+	}
+	amdgpu_bo_unreserve(bo);
+	return ret;
+}
+
 static int amdgpu_criu_drain_userq(struct criu_dump *dump,
 				   struct amdgpu_usermode_queue *queue, unsigned long id,
 				   unsigned long deadline)
@@ -181,12 +182,10 @@ static int amdgpu_criu_drain_userq(struct criu_dump *dump,
 	int ret = 0;
 
 	while (!ret && (fence = amdgpu_criu_pending_fence(queue))) {
-		ret = amdgpu_criu_ring_doorbell(dump->adev, queue) ?:
-		      amdgpu_criu_wait_fence(fence, deadline);
+		ret = amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
-		if (ret == -ETIME)
-			return criu_refuse(dump->call, ret,
-					   "user queue %lu: its fences are not signaled", id);
+		ret = criu_refuse_late(dump->call, ret,
+				       "user queue %lu: its fences are not signaled", id);
 	}
 	while (!ret && !(ret = amdgpu_criu_userq_is_idle(dump->adev, queue))) {
 		if (time_after(jiffies, deadline))
@@ -202,11 +201,13 @@ static int amdgpu_criu_drain_userqs(struct criu_dump *dump, unsigned long deadli
 {
 	struct amdgpu_usermode_queue *queue;
 	unsigned long id;
-	int ret = amdgpu_criu_drain_bos(dump, deadline);
+	int ret = 0;
 
 	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
-		if (!ret)
-			ret = amdgpu_criu_drain_userq(dump, queue, id, deadline);
+		ret = ret ?: amdgpu_criu_ring_doorbell(dump->adev, queue);
+	ret = ret ?: amdgpu_criu_drain_bos(dump, deadline);
+	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
+		ret = ret ?: amdgpu_criu_drain_userq(dump, queue, id, deadline);
 	return ret;
 }
 
@@ -312,8 +313,7 @@ static int amdgpu_criu_dump_userqs(struct criu_dump *dump)
 	int ret = 0;
 
 	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
-		if (!ret)
-			ret = amdgpu_criu_dump_userq(dump, queue, id);
+		ret = ret ?: amdgpu_criu_dump_userq(dump, queue, id);
 	return ret;
 }
 

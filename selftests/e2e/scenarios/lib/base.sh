@@ -29,8 +29,10 @@ skip() {
 }
 
 fail() {
-  echo "FAILED: $*"
-  [ -z "${REASON-}" ] || echo "$*" >"$REASON"
+  local why=$*
+  case $why in *"criu "*" ended with status "*) why+=${CRIU_ERROR:+: $CRIU_ERROR} ;; esac
+  echo "FAILED: $why"
+  [ -z "${REASON-}" ] || echo "$why" >"$REASON"
   show_logs
   exit 1
 }

@@ -19,6 +19,12 @@ run_criu() {
   timeout --foreground $((CRIU_SECONDS * PATIENCE)) "$CRIU" "$@" "${libdir[@]}"
 }
 
+# set_criu_error STATUS WHAT: CRIU_ERROR, which fail() adds: the first error of a log; empty after success
+set_criu_error() {
+  CRIU_ERROR=
+  [ "$1" = 0 ] || CRIU_ERROR=$(grep -m 1 -o 'Error (.*' "$DIR/criu-$2.log")
+}
+
 # criu_dump WHAT IMAGES OPTIONS...: sets DUMP_SECONDS
 criu_dump() {
   local what=$1 images=$2 start=${EPOCHREALTIME/./} status
@@ -27,6 +33,7 @@ criu_dump() {
   run_criu dump -t "$PID" -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job "$@"
   status=$?
   DUMP_SECONDS=$(seconds_since "$start")
+  set_criu_error $status "$what"
   return $status
 }
 
@@ -39,6 +46,7 @@ criu_restore() {
   run_criu restore -d -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job "$@" </dev/null
   status=$?
   RESTORE_SECONDS=$(seconds_since "$start")
+  set_criu_error $status "$what"
   return $status
 }
 

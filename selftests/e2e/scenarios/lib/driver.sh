@@ -13,7 +13,7 @@ gpus_are_back() { [ "$(gpu_count)" -eq "$1" ] && [ -c /dev/kfd ]; }
 read_parameters() {
   local name value
   DRIVER_PARAMETERS=()
-  for name in fw_load_type ip_block_mask pg_mask dpm user_queue lockup_timeout; do
+  for name in fw_load_type ip_block_mask pg_mask dpm ras_enable user_queue lockup_timeout; do
     # Some drivers lack some parameters.
     value=$(cat $PARAMETERS/$name 2>/dev/null)
     [ -z "$value" ] || DRIVER_PARAMETERS+=("$name=$value")

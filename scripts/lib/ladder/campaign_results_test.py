@@ -41,11 +41,11 @@ class CampaignResults(unittest.TestCase):
         self.assertTrue(self.readme().startswith("before\n") and self.readme().endswith("after\n"))
 
     def test_a_file_may_have_a_suite_for_each_of_several_words(self):
-        (self.top / tested.FILE).parent.joinpath("library-mi300x.suite").write_text(
-            "[suite]\neach = rocblas rocfft\nname = library-{each}-mi300x\n")
-        self.ran("library-rocblas-mi300x", "ok a", "ok b")
+        (self.top / tested.FILE).parent.joinpath("library.suite").write_text(
+            "[suite]\neach library = rocblas rocfft\nname = library-{library}-navi31\n")
+        self.ran("library-rocblas-navi31", "ok a", "ok b")
         self.note("library-rocblas")
-        self.assertIn("library-rocblas-mi300x 2026-01-02 2 passed 0 failed 0 skipped",
+        self.assertIn("library-rocblas-navi31 2026-01-02 2 passed 0 failed 0 skipped",
                       (self.top / tested.FILE).read_text())
 
     def test_other_suites_add_up_to_their_rung(self):

@@ -8,7 +8,8 @@
     bases = 7.3 6.12               kernels that it is run with (default: 7.3 alone)
     turns = chips                  of the suites with the same word, a check runs one at random; with
                                    TURNS=all, or if they are named, all of them; SEED repeats the choice
-    each = hipcub rocprim          a suite for each of these words, which replaces {each} in the file
+    each library = hipcub rocprim  a suite for each of these words, which replaces {library} in the file;
+                                   with several such lines, for each combination
 
     [boot first]                   one section for each guest, in order; without any, one guest
     gpus = 2                       base, image, asic, vram, order, empty-slots, memory, smp, param,
@@ -91,11 +92,11 @@ def parse(text: str, origin: str, module: str = "", base: str = DEFAULT) -> Suit
 
 
 def each_text(text: str) -> list[str]:
-    """The text of a suite, or with a line `each`, those of several."""
-    match = re.search(r"^each *= *(.+)$", text, re.MULTILINE)
-    if not match:
-        return [text]
-    return [text.replace(match[0], "").replace("{each}", word) for word in match[1].split()]
+    """The text of a suite, or with lines `each`, those of several."""
+    texts = [text]
+    for line, name, words in re.findall(r"^(each (\w+) *= *(.+))$", text, re.MULTILINE):
+        texts = [one.replace(line, "").replace(f"{{{name}}}", word) for one in texts for word in words.split()]
+    return texts
 
 
 def _suite(config: configparser.ConfigParser, module: str, base: str) -> Suite:

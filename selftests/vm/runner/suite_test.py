@@ -39,13 +39,14 @@ class ParseTest(unittest.TestCase):
         one = parse("[suite]\nname = s\ntimeout = 1\ncommand = a\n\tb  c\n", "s")
         self.assertEqual(one.steps[0].command, "a b c")
 
-    def test_one_file_has_a_suite_for_each_word(self) -> None:
+    def test_one_file_has_a_suite_for_each_combination_of_words(self) -> None:
         with tempfile.TemporaryDirectory() as work:
-            Path(work, "s.suite").write_text("[suite]\neach = a b\nname = s-{each}\ntimeout = 1\n"
-                                             "command = run {each}\nimage = with-{each}\n")
-            a, b = load(Path(work), [])
-            self.assertEqual((a.name, b.name), ("s-a", "s-b"))
-            self.assertEqual((b.steps[0].command, b.steps[0].hardware.image), ("run b", "with-b"))
+            Path(work, "s.suite").write_text("[suite]\neach letter = a b\neach chip = mi210 navi31\n"
+                                             "name = s-{letter}-{chip}\ntimeout = 1\n"
+                                             "command = run {letter}\nasic = {chip}\n")
+            suites = load(Path(work), [])
+            self.assertEqual([one.name for one in suites], ["s-a-mi210", "s-a-navi31", "s-b-mi210", "s-b-navi31"])
+            self.assertEqual((suites[3].steps[0].command, suites[3].steps[0].hardware.asics), ("run b", ("navi31",)))
 
     def test_a_base_has_its_kernel_and_its_parameters(self) -> None:
         text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.3 6.12\n"

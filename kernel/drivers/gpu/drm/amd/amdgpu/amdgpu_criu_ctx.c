@@ -113,8 +113,7 @@ static int amdgpu_criu_dump_ctxs(struct criu_dump *dump)
 
 	/* The gate of the file is closed: no context is created or destroyed. */
 	xa_for_each(&dump->fpriv->ctx_mgr.ctx_handles, id, ctx)
-		if (!ret)
-			ret = amdgpu_criu_dump_ctx(dump, ctx, id);
+		ret = ret ?: amdgpu_criu_dump_ctx(dump, ctx, id);
 	return ret;
 }
 

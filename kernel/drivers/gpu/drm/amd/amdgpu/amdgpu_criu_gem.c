@@ -244,8 +244,7 @@ static int amdgpu_criu_dump_objects(struct criu_dump *dump)
 	int ret = 0;
 
 	list_for_each_entry(object, &dump->objects, of_dump)
-		if (!ret)
-			ret = amdgpu_criu_dump_object(dump, object);
+		ret = ret ?: amdgpu_criu_dump_object(dump, object);
 	return ret;
 }
 
@@ -461,9 +460,8 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 	/* Removing the metadata does not clear its flags. */
 	if (!ret && !record->metadata_size && record->metadata_flags)
 		ret = amdgpu_bo_set_metadata(bo, &none, sizeof(none), record->metadata_flags);
-	if (!ret)
-		ret = amdgpu_bo_set_metadata(bo, (void *)object->metadata, record->metadata_size,
-					     record->metadata_flags);
+	ret = ret ?: amdgpu_bo_set_metadata(bo, (void *)object->metadata, record->metadata_size,
+					    record->metadata_flags);
 	amdgpu_bo_unreserve(bo);
 	return ret;
 }

@@ -179,8 +179,7 @@ static int amdgpu_criu_apply_handle(struct criu_plan *plan, void *entry)
 	u32 number;
 	int ret = amdgpu_criu_seek_handle(plan, handle->record.handle);
 
-	if (!ret)
-		ret = amdgpu_criu_object_handle(plan, handle->object, &number);
+	ret = ret ?: amdgpu_criu_object_handle(plan, handle->object, &number);
 	if (ret || number == handle->record.handle)
 		return ret;
 	drm_gem_handle_delete(plan->file, number);

@@ -126,9 +126,8 @@ static int amdgpu_criu_targets_get(struct criu_dump *dump, const struct amdgpu_c
 	if (!args->records || !num || num > AMDGPU_CRIU_TARGETS_MAX)
 		return -EINVAL;
 	ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
-	if (!ret)
-		ret = amdgpu_criu_table_copy(args->records, num, args->record_stride,
-					     sizeof(*dump->targets), (void **)&dump->targets);
+	ret = ret ?: amdgpu_criu_table_copy(args->records, num, args->record_stride,
+					    sizeof(*dump->targets), (void **)&dump->targets);
 	dump->num_targets = num;
 	for (u32 i = 0; !ret && i < num; i++) {
 		const struct criu_record_target *target = &dump->targets[i];

@@ -39,6 +39,7 @@ static int amdgpu_criu_pause(struct criu_dump *dump)
 		dump->paused = true;
 	}
 	return amdgpu_criu_file_carriable(dump) ?:
+	       amdgpu_criu_ring_userqs(dump) ?:
 	       amdgpu_criu_drain_vm(dump, deadline) ?:
 	       amdgpu_criu_wait_reset(dump, deadline) ?:
 	       amdgpu_criu_stop_userqs(dump, deadline) ?:

@@ -259,9 +259,8 @@ static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kf
 	paused = !criu_session_held(sharing->call->session, &p->criu);
 	for (u32 i = 0; paused == sharing->paused && i < p->n_pdds; i++)
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle)
-			if (!ret)
-				ret = amdgpu_criu_visit_bo(sharing, &mem->bo->tbo.base, pid,
-							   handle);
+			ret = ret ?: amdgpu_criu_visit_bo(sharing, &mem->bo->tbo.base, pid,
+							  handle);
 	mutex_unlock(&p->mutex);
 	return ret;
 }
@@ -290,8 +289,7 @@ int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 	}
 	mutex_unlock(&kfd_processes_mutex);
 	xa_for_each(&processes, index, p) {
-		if (!ret)
-			ret = kfd_criu_visit_process(sharing, p, end);
+		ret = ret ?: kfd_criu_visit_process(sharing, p, end);
 		kfd_unref_process(p);
 	}
 	xa_destroy(&processes);

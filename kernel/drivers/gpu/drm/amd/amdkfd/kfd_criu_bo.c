@@ -160,8 +160,7 @@ static int kfd_criu_dump_bos(struct criu_dump *dump)
 
 	for (u32 i = 0; i < p->n_pdds; i++)
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle)
-			if (!ret)
-				ret = kfd_criu_dump_bo(dump, p->pdds[i], handle, mem);
+			ret = ret ?: kfd_criu_dump_bo(dump, p->pdds[i], handle, mem);
 	return ret;
 }
 

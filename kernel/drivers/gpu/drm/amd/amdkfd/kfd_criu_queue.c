@@ -437,8 +437,7 @@ static int kfd_criu_dump_queues(struct criu_dump *dump)
 
 	for (u32 i = 0; i < p->n_pdds; i++)
 		list_for_each_entry(q, &p->pdds[i]->qpd.queues_list, list)
-			if (!ret)
-				ret = kfd_criu_dump_queue(dump, p->pdds[i], q);
+			ret = ret ?: kfd_criu_dump_queue(dump, p->pdds[i], q);
 	return ret;
 }
 

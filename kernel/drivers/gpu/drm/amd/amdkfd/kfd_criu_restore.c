@@ -61,8 +61,7 @@ int kfd_criu_unpause_locked(struct kfd_process *p)
 
 	for (int tries = 0; ret == -ENOMEM && tries < KFD_CRIU_UNPAUSE_TRIES; tries++) {
 		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
-		if (!ret)
-			ret = kfd_process_restore_queues(p);
+		ret = ret ?: kfd_process_restore_queues(p);
 	}
 	if (!ret || !p->mm)
 		return 0;
@@ -138,8 +137,7 @@ static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *
 
 	if (!ret && READ_ONCE(info->block_mmu_notifications)) {
 		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
-		if (!ret)
-			ret = amdgpu_amdkfd_criu_resume(info);
+		ret = ret ?: amdgpu_amdkfd_criu_resume(info);
 	}
 	while (!ret && !kfd_criu_userptrs_attached(info)) {
 		if (fatal_signal_pending(current))

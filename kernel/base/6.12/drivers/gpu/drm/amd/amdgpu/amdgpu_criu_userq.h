@@ -17,6 +17,11 @@ static inline bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
 	return false;
 }
 
+static inline int amdgpu_criu_ring_userqs(struct criu_dump *dump)
+{
+	return 0;
+}
+
 static inline int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline)
 {
 	return 0;

@@ -133,37 +133,27 @@ static int amdgpu_criu_drain_bos(struct criu_dump *dump, unsigned long deadline)
 	return ret;
 }
 
-/*
- * Returns 1 if no wave of the queue can be in flight. MES waits for their end to unmap a compute
- * queue, and when it gives up, the GPU is reset. The packet of a fence is executed when those
- * before it are complete. SDMA queues stop inside of a packet.
- */
-static int amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
-				     struct amdgpu_usermode_queue *queue)
+/* Returns 1 if packets follow the last fence that the queue has signaled. */
+static int amdgpu_criu_userq_has_packets(struct amdgpu_device *adev,
+					 struct amdgpu_usermode_queue *queue, u64 *wptr)
 {
-	u64 wptr;
-
-	if (queue->queue_type == AMDGPU_HW_IP_DMA)
-		return 1;
-	return amdgpu_userq_fence_read_wptr(adev, queue, &wptr) ?:
-	       wptr <= amdgpu_criu_fence_value(queue);
+	return amdgpu_userq_fence_read_wptr(adev, queue, wptr) ?:
+	       *wptr > amdgpu_criu_fence_value(queue);
 }
 
-/*
- * The process may be stopped before it has rung the doorbell, and before AMDGPU_USERQ_SIGNAL.
- * Packets before the write pointer are complete, and executed with the next doorbell.
- */
 static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
 				     struct amdgpu_usermode_queue *queue)
 {
 	struct amdgpu_bo *bo = queue->db_obj.obj;
 	void *doorbells;
 	u64 wptr;
-	int ret = amdgpu_criu_userq_is_idle(adev, queue) ?:
-		  amdgpu_userq_fence_read_wptr(adev, queue, &wptr) ?: amdgpu_bo_reserve(bo, false);
+	int ret = amdgpu_criu_userq_has_packets(adev, queue, &wptr);
 
+	if (ret <= 0)
+		return ret;
+	ret = amdgpu_bo_reserve(bo, false);
 	if (ret)
-		return min(ret, 0);
+		return ret;
 	ret = amdgpu_bo_kmap(bo, &doorbells);
 	if (!ret) {
 		atomic64_set((atomic64_t *)doorbells + amdgpu_criu_doorbell_offset(adev, queue),
@@ -174,11 +164,34 @@ static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
 	return ret;
 }
 
+/*
+ * Before anything is awaited: a process may be stopped before it rings a doorbell, and before
+ * AMDGPU_USERQ_SIGNAL. Packets before the write pointer are complete.
+ */
+int amdgpu_criu_ring_userqs(struct criu_dump *dump)
+{
+	struct amdgpu_usermode_queue *queue;
+	unsigned long id;
+	int ret = amdgpu_criu_userqs_carriable(dump);
+
+	if (dump->fpriv->userq_mgr.stopped)
+		return ret;
+	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
+		ret = ret ?: amdgpu_criu_ring_doorbell(dump->adev, queue);
+	return ret;
+}
+
+/*
+ * Afterwards no wave of the queue can be in flight. MES waits for their end to unmap a compute
+ * queue, and when it gives up, the GPU is reset. The packet of a fence is executed when those
+ * before it are complete. SDMA queues stop inside of a packet.
+ */
 static int amdgpu_criu_drain_userq(struct criu_dump *dump,
 				   struct amdgpu_usermode_queue *queue, unsigned long id,
 				   unsigned long deadline)
 {
 	struct dma_fence *fence;
+	u64 wptr;
 	int ret = 0;
 
 	while (!ret && (fence = amdgpu_criu_pending_fence(queue))) {
@@ -187,25 +200,24 @@ static int amdgpu_criu_drain_userq(struct criu_dump *dump,
 		ret = criu_refuse_late(dump->call, ret,
 				       "user queue %lu: its fences are not signaled", id);
 	}
-	while (!ret && !(ret = amdgpu_criu_userq_is_idle(dump->adev, queue))) {
+	while (!ret && queue->queue_type != AMDGPU_HW_IP_DMA) {
+		ret = amdgpu_criu_userq_has_packets(dump->adev, queue, &wptr);
+		if (ret <= 0)
+			break;
 		if (time_after(jiffies, deadline))
 			return criu_refuse(dump->call, -ETIME,
 					   "user queue %lu: no fence follows its packets", id);
-		if (msleep_interruptible(AMDGPU_CRIU_USERQ_POLL))
-			ret = -ERESTARTSYS;
+		ret = msleep_interruptible(AMDGPU_CRIU_USERQ_POLL) ? -ERESTARTSYS : 0;
 	}
-	return min(ret, 0);
+	return ret;
 }
 
 static int amdgpu_criu_drain_userqs(struct criu_dump *dump, unsigned long deadline)
 {
 	struct amdgpu_usermode_queue *queue;
 	unsigned long id;
-	int ret = 0;
+	int ret = amdgpu_criu_drain_bos(dump, deadline);
 
-	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
-		ret = ret ?: amdgpu_criu_ring_doorbell(dump->adev, queue);
-	ret = ret ?: amdgpu_criu_drain_bos(dump, deadline);
 	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue)
 		ret = ret ?: amdgpu_criu_drain_userq(dump, queue, id, deadline);
 	return ret;
@@ -238,11 +250,8 @@ int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline)
 {
 	int ret;
 
-	if (!amdgpu_criu_has_userqs(dump->fpriv))
+	if (!amdgpu_criu_has_userqs(dump->fpriv) || dump->fpriv->userq_mgr.stopped)
 		return 0;
-	ret = amdgpu_criu_userqs_carriable(dump);
-	if (ret || dump->fpriv->userq_mgr.stopped)
-		return ret;
 	ret = amdgpu_criu_drain_userqs(dump, deadline);
 	if (ret)
 		return ret;

@@ -45,6 +45,7 @@ struct amdgpu_criu_plan_userq {
 
 extern const struct criu_kind amdgpu_criu_userqs;
 #define amdgpu_criu_has_userqs(fpriv) (!xa_empty(&(fpriv)->userq_mgr.userq_xa))
+int amdgpu_criu_ring_userqs(struct criu_dump *dump);
 int amdgpu_criu_stop_userqs(struct criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_resume_userqs(struct criu_dump *dump);
 /* Maps the queues of a file that is no longer paused, and waits until they run. */

@@ -282,12 +282,16 @@ void Dispatch::set_vectors(Wave& wave, const WorkGroup& group, unsigned index) c
   wave.set_mask(operand::kExec, exec);
 }
 
-// All waves continue together.
+// All waves continue together, and side by side for a while, as on hardware: kernels may count on
+// it. That of rocSOLVER's POTF2 reads a word after a barrier, which the first wave writes a square
+// root later.
 void Dispatch::release_barrier(WorkGroup& group) {
   if (group.at_barrier < group.waves) return;
   group.at_barrier = 0;
   for (const auto& resident : waves_) {
-    if (resident->group.get() == &group) resident->at_barrier = false;
+    if (resident->group.get() != &group) continue;
+    resident->at_barrier = false;
+    resident->short_turns = 4;
   }
 }
 
@@ -366,8 +370,18 @@ Dispatch::State Dispatch::without_waves() {
   return groups_left() || !saved_.empty() ? State::kHalted : State::kDone;
 }
 
+// How many instructions the wave executes until the next one has its turn.
+unsigned Dispatch::turn_of(Resident& resident, int64_t left) {
+  constexpr int64_t kTurn = 256, kShortTurn = 16;
+  int64_t turn = kTurn;
+  if (resident.short_turns) {
+    --resident.short_turns;
+    turn = kShortTurn;
+  }
+  return static_cast<unsigned>(std::min(left, turn));
+}
+
 Dispatch::State Dispatch::run(unsigned instructions) {
-  constexpr int64_t kQuantum = 256;
   view_.begin_turn();
   for (const auto& resident : waves_) resident->awaits_page = false;
   // More in each turn, so that a preemption may come in between and does not have to.
@@ -391,8 +405,7 @@ Dispatch::State Dispatch::run(unsigned instructions) {
       ++turn_;
       continue;
     }
-    const unsigned ran =
-        cores_.run(*resident.wave, static_cast<unsigned>(std::min(left, kQuantum)));
+    const unsigned ran = cores_.run(*resident.wave, turn_of(resident, left));
     left -= std::max(1u, ran);
     idle = idle && ran <= 1 && awaits_page(*resident.wave);
     state = after(resident);

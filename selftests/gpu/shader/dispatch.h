@@ -133,6 +133,7 @@ class Dispatch {
   bool take_gws(Resident& resident);
   void leave_gws(Resident& resident);
   bool can_run(Resident& resident);
+  static unsigned turn_of(Resident& resident, int64_t left);
   bool awaits_page(const Wave& wave) const { return wave.stop == Stop::kFault && view_.is_retry(); }
   State await_page(Resident& resident);
   State after(Resident& resident);

@@ -123,6 +123,14 @@ TEST_F(GridKernels, AQueueWithoutGwsStops) {
   EXPECT_TRUE(pending());
 }
 
+TEST_F(GridKernels, WavesOfAGroupRunSideBySideAfterABarrier) {
+  constexpr uint32_t kRounds = 50;
+  arguments(kData, kRounds);
+  ASSERT_TRUE(runs("side_by_side", {.grid = {1024, 1, 1}, .group = {1024, 1, 1}}));
+  EXPECT_EQ(get_all<uint32_t>(kData, 1024),
+            std::vector<uint32_t>(1024, kRounds * (kRounds + 1) / 2));
+}
+
 TEST_F(GridKernels, GroupsRunOnAllUnits) {
   arguments(kData);
   ASSERT_TRUE(runs("where", {.grid = {16 * 64, 1, 1}, .group = {64, 1, 1}}));

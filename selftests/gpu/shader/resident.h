@@ -16,6 +16,7 @@ struct Dispatch::Resident {
   std::shared_ptr<WorkGroup> group;
   unsigned slot = 0;
   bool at_barrier = false;
+  unsigned short_turns = 0;  // that are left after a barrier
   bool at_gws = false;
   bool awaits_page = false;    // until the next run
   bool awaits_record = false;  // gfx11: the message that asks for it has an answer

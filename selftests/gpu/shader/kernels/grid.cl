@@ -68,6 +68,24 @@ kernel void take_turns(global uint* data, uint groups) {
   while (*passed < groups - 1) __builtin_amdgcn_ds_gws_sema_release_all(2);
   data[3] = *passed;
 }
+// Each item reads the word before the first one changes it, unless the waves run one after the other.
+kernel void side_by_side(global uint* out, uint rounds) {
+  local volatile uint word;
+  const uint i = LOCAL_ID;
+  uint sum = 0;
+  if (i == 0) word = 1;
+  for (uint round = 0; round < rounds; ++round) {
+    group_barrier();
+    const uint seen = word;
+    sum += seen;
+    if (i == 0) {
+      float root = seen;
+      for (uint k = 0; k < 8; ++k) root = __builtin_sqrtf(root + k);
+      word = seen + 1 + (root == 12345.0f);
+    }
+  }
+  out[i] = sum;
+}
 
 // Where each group runs.
 kernel void where(global uint* out) {

@@ -127,11 +127,10 @@ free_ports() { ss --kill --tcp state time-wait >/dev/null || fail "ss cannot end
 # other GPU. It passes as it does undisturbed.
 scenario_library() {
   local CASES AFTER WAVES DUMP_OPTIONS RESTORE_OPTIONS CONNECTS ENVIRONMENT
-  local one program name options begin moment when number=0
+  local one program name options begin moment other when number=0
   need_gpus 2
   need_plugin
   read_library
-  RANDOM=${SEED:-1}
   for one in "${CASES[@]}"; do
     read -r program name options <<<"$one"
     # shellcheck disable=SC2086 # options are words
@@ -139,12 +138,14 @@ scenario_library() {
     start_case "$program" "$name"
     begin=$(now)
     case_passes "$name" undisturbed
+    RANDOM=$((${SEED:-1} + ++number))
     moment=$((($(now) - begin) * (5 + RANDOM % 70) / 100))
     ((!CONNECTS)) || moment=$((RANDOM % 2000 * 1000))
-    dump_case "$program" "$name" $((++number)) $moment
+    other=$((RANDOM % 2))
+    dump_case "$program" "$name" $number $moment
     ((!CONNECTS)) || connections_are_saved "$DIR/images$number"
     unset AMDGPU_CRIU_MAP
-    ((RANDOM % 2)) || swap_gpus
+    ((!other)) || swap_gpus
     free_ports
     criu_restore "restore$number" "$DIR/images$number" "${RESTORE_OPTIONS[@]}" ||
       fail "$name: criu restore ended with status $?"

@@ -10,6 +10,7 @@
 
 #define SIZE 0x10000
 #define VA 0x300000000000
+#define LAST (SIZE / sizeof(__u32) - 1)
 #define SOON 5000
 
 FIXTURE(kfd_vmm) {
@@ -34,21 +35,14 @@ FIXTURE_VARIANT_ADD(kfd_vmm, gtt) {
 
 static int map(FIXTURE_DATA(kfd_vmm) *self, __u32 operation, int bo)
 {
-	struct drm_amdgpu_gem_va args = {
-		.handle = self->handles[bo], .operation = operation, .va_address = VA,
-		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE, .map_size = SIZE,
-	};
-
-	return render_ioctl(&self->node, DRM_IOCTL_AMDGPU_GEM_VA, &args);
+	return render_va_op(&self->node, operation, self->handles[bo], VA, SIZE);
 }
 
 /* The queue writes to the last word of the mapping. */
 static bool writes(FIXTURE_DATA(kfd_vmm) *self, int bo, __u32 value)
 {
-	const __u32 last = SIZE / sizeof(__u32) - 1;
-
-	kfd_sdma_write(&self->queue, (__u32 *)VA + last, value);
-	return kfd_becomes(self->words[bo] + last, value, SOON);
+	kfd_sdma_write(&self->queue, (__u32 *)VA + LAST, value);
+	return kfd_becomes(self->words[bo] + LAST, value, SOON);
 }
 
 FIXTURE_SETUP(kfd_vmm)
@@ -70,7 +64,7 @@ FIXTURE_SETUP(kfd_vmm)
 FIXTURE_TEARDOWN(kfd_vmm)
 {
 	/* The first one is as it was when it was unmapped. */
-	EXPECT_EQ(1, self->words[0][SIZE / sizeof(__u32) - 1]);
+	EXPECT_EQ(1, self->words[0][LAST]);
 	kfd_close(&self->kfd);
 }
 

@@ -178,11 +178,11 @@ int render_bo_import(const struct criu_node *node, int dmabuf, __u32 *handle)
 	return ret;
 }
 
-int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)
+int render_va_op(const struct criu_node *node, __u32 operation, __u32 handle, __u64 va, __u64 size)
 {
 	struct drm_amdgpu_gem_va args = {
 		.handle = handle,
-		.operation = AMDGPU_VA_OP_MAP,
+		.operation = operation,
 		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
 			 AMDGPU_VM_PAGE_EXECUTABLE,
 		.va_address = va,
@@ -190,6 +190,16 @@ int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 si
 	};
 
 	return render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_VA, &args);
+}
+
+int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)
+{
+	return render_va_op(node, AMDGPU_VA_OP_MAP, handle, va, size);
+}
+
+int render_va_unmap(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)
+{
+	return render_va_op(node, AMDGPU_VA_OP_UNMAP, handle, va, size);
 }
 
 void *render_bo_mmap(const struct criu_node *node, __u32 handle, size_t size)

@@ -35,8 +35,10 @@ int render_bo_close(const struct criu_node *node, __u32 handle);
 /* A descriptor of a dma-buf. */
 int render_bo_export(const struct criu_node *node, __u32 handle);
 int render_bo_import(const struct criu_node *node, int dmabuf, __u32 *handle);
-/* Maps the whole BO at @va, with all permissions. */
+/* AMDGPU_VA_OP_*, with all permissions; the BO's beginning is at @va. */
+int render_va_op(const struct criu_node *node, __u32 operation, __u32 handle, __u64 va, __u64 size);
 int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 size);
+int render_va_unmap(const struct criu_node *node, __u32 handle, __u64 va, __u64 size);
 /* NULL on failure. */
 void *render_bo_mmap(const struct criu_node *node, __u32 handle, size_t size);
 

@@ -297,16 +297,6 @@ TEST_F(userq, more_of_them_than_a_file_can_have_are_EBADMSG)
 	blob_free(&blob);
 }
 
-static int unmap(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)
-{
-	struct drm_amdgpu_gem_va args = {
-		.handle = handle, .operation = AMDGPU_VA_OP_UNMAP,
-		.va_address = va, .map_size = size,
-	};
-
-	return render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_VA, &args);
-}
-
 TEST_F(userq, whose_doorbell_has_no_handle_is_EOPNOTSUPP)
 {
 	struct files *f = &self->f;
@@ -323,10 +313,10 @@ TEST_F(userq, whose_memory_is_not_mapped_is_EOPNOTSUPP)
 	struct files *f = &self->f;
 
 	complaints_allow("trying restore queue without va mapping");
-	ASSERT_EQ(0, unmap(&f->node, f->queue.memory_handle, USERQ_VA(0), USERQ_SIZE));
+	ASSERT_EQ(0, render_va_unmap(&f->node, f->queue.memory_handle, USERQ_VA(0), USERQ_SIZE));
 	expect_refused(_metadata, f, "a user queue whose memory is not mapped");
 	/* Without its write pointer, the driver no longer maps it, and will not later. */
-	ASSERT_EQ(0, unmap(&f->node, f->queue.wptr_handle, USERQ_WPTR_VA(0), USERQ_PAGE));
+	ASSERT_EQ(0, render_va_unmap(&f->node, f->queue.wptr_handle, USERQ_WPTR_VA(0), USERQ_PAGE));
 	usleep(500000);
 	expect_refused(_metadata, f, "a user queue whose memory is not mapped");
 	ASSERT_EQ(0, render_va_map(&f->node, f->queue.wptr_handle, USERQ_WPTR_VA(0), USERQ_PAGE));

@@ -189,6 +189,17 @@ static void write_without_doorbell(struct userq *queue)
 	queue->doorbells = doorbells;
 }
 
+/* The restored queue, and the paused one. */
+static void both_run_on(struct __test_metadata *_metadata, struct files *f)
+{
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	resume(_metadata, f);
+	EXPECT_TRUE(userq_runs(&f->restored, 2));
+	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_TRUE(userq_runs(&f->queue, 3));
+}
+
 /* As when the process is stopped between AMDGPU_USERQ_SIGNAL and its doorbell. */
 TEST_F(fences, without_a_doorbell_are_signaled_when_the_file_is_paused)
 {
@@ -199,12 +210,7 @@ TEST_F(fences, without_a_doorbell_are_signaled_when_the_file_is_paused)
 				  false));
 	pause_file(_metadata, f);
 	EXPECT_EQ(0, render_syncobj_wait(&self->other, self->imported, 0));
-	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
-	load(_metadata, f, 0);
-	resume(_metadata, f);
-	EXPECT_TRUE(userq_runs(&f->restored, 2));
-	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
-	EXPECT_TRUE(userq_runs(&f->queue, 3));
+	both_run_on(_metadata, f);
 }
 
 /* As when the process is stopped between the write pointer and AMDGPU_USERQ_SIGNAL. */
@@ -217,12 +223,7 @@ TEST_F(fences, of_packets_without_a_doorbell_are_signaled_when_the_file_is_pause
 	EXPECT_EQ(0, f->queue.memory[USERQ_WORDS / sizeof(__u32)]);
 	pause_file(_metadata, f);
 	EXPECT_TRUE(userq_wrote(&f->queue, 0, 1));
-	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
-	load(_metadata, f, 0);
-	resume(_metadata, f);
-	EXPECT_TRUE(userq_runs(&f->restored, 2));
-	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
-	EXPECT_TRUE(userq_runs(&f->queue, 3));
+	both_run_on(_metadata, f);
 }
 
 /* A file that is not resumed could publish fences that no queue signals. */

@@ -44,18 +44,6 @@ FIXTURE_TEARDOWN(fail_nth)
 	complaints_disallow();
 }
 
-static int unmap(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)
-{
-	struct drm_amdgpu_gem_va args = {
-		.handle = handle,
-		.operation = AMDGPU_VA_OP_UNMAP,
-		.va_address = va,
-		.map_size = size,
-	};
-
-	return render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_VA, &args);
-}
-
 /* A huge page replaces the table of a small one; the table behind it cannot be allocated. */
 TEST_F_TIMEOUT(fail_nth, a_page_table_that_was_to_be_replaced_stays_in_its_vm, 600)
 {
@@ -66,7 +54,7 @@ TEST_F_TIMEOUT(fail_nth, a_page_table_that_was_to_be_replaced_stays_in_its_vm, 6
 
 	for (nth = 1; hit; nth++, va += 4 * TABLE) {
 		ASSERT_EQ(0, render_va_map(&self->node, self->small, va, PAGE));
-		ASSERT_EQ(0, unmap(&self->node, self->small, va, PAGE));
+		ASSERT_EQ(0, render_va_unmap(&self->node, self->small, va, PAGE));
 		fault = fail_nth_arm(nth);
 		ASSERT_LE(0, fault);
 		render_va_map(&self->node, self->large, va, TABLE + PAGE);
@@ -74,7 +62,7 @@ TEST_F_TIMEOUT(fail_nth, a_page_table_that_was_to_be_replaced_stays_in_its_vm, 6
 	}
 	TH_LOG("%u faults", nth - 2);
 	EXPECT_LT(2, nth);
-	ASSERT_EQ(0, unmap(&self->node, self->large, va - 4 * TABLE, TABLE + PAGE));
+	ASSERT_EQ(0, render_va_unmap(&self->node, self->large, va - 4 * TABLE, TABLE + PAGE));
 }
 
 #define FAILSLAB_TIMES FAIL_NTH_DEBUGFS "failslab/times"
@@ -141,7 +129,7 @@ TEST_F_TIMEOUT(fail_nth, a_fence_that_a_job_cannot_wait_for_stays_whole, 120)
 	}
 	ASSERT_EQ(0, fail_xarrays(true));
 	for (i = 0; i < MAPPINGS; i++)
-		EXPECT_EQ(0, unmap(&self->node, self->small, VA + i * PAGE, PAGE));
+		EXPECT_EQ(0, render_va_unmap(&self->node, self->small, VA + i * PAGE, PAGE));
 	EXPECT_LT(0, count_failed());
 	ASSERT_EQ(0, fail_xarrays(false));
 	self->work.words[1] = 1;

@@ -70,7 +70,7 @@ carry_or_refuse() {
   dump_mixes "dump-$1" "$images"
   if [ ${#TREE[@]} -gt 0 ]; then
     criu_restore "restore-$1" "$images" ||
-      fail "$what: dumped, but cannot be restored: $(grep -m1 Error "$DIR/criu-restore-$1.log")"
+      fail "$what: dumped, but cannot be restored: $CRIU_ERROR"
     PIDS+=("$ROOT" "${TREE[@]}")
     tree_ends_well "$what"
   fi

@@ -13,6 +13,10 @@ namespace {
 
 constexpr uint32_t kMaxGroup = 1024;
 
+// Instructions of a wave until the next one has its turn, and of the first turns after a barrier.
+constexpr int64_t kTurn = 256, kShortTurn = 16;
+constexpr unsigned kShortTurns = 4;
+
 // A lane of gfx11 has two VGPRs in a wave of 32 lanes where it has one in a wave of 64.
 unsigned vgprs_of_simd(Isa isa, unsigned lanes) {
   if (!is_gfx11(isa)) return 512;
@@ -291,7 +295,7 @@ void Dispatch::release_barrier(WorkGroup& group) {
   for (const auto& resident : waves_) {
     if (resident->group.get() != &group) continue;
     resident->at_barrier = false;
-    resident->short_turns = 4;
+    resident->short_turns = kShortTurns;
   }
 }
 
@@ -372,7 +376,6 @@ Dispatch::State Dispatch::without_waves() {
 
 // How many instructions the wave executes until the next one has its turn.
 unsigned Dispatch::turn_of(Resident& resident, int64_t left) {
-  constexpr int64_t kTurn = 256, kShortTurn = 16;
   int64_t turn = kTurn;
   if (resident.short_turns) {
     --resident.short_turns;

@@ -68,6 +68,7 @@ kernel void take_turns(global uint* data, uint groups) {
   while (*passed < groups - 1) __builtin_amdgcn_ds_gws_sema_release_all(2);
   data[3] = *passed;
 }
+
 // Each item reads the word before the first one changes it, unless the waves run one after the other.
 kernel void side_by_side(global uint* out, uint rounds) {
   local volatile uint word;

@@ -12,7 +12,7 @@
 #include "reset.h"
 
 #define USERPTR_SIZE (16 * PAGE)
-#define SVM_SIZE (256 * PAGE)
+#define SVM_SIZE (1024 * PAGE)
 /* The time that a thread changes memory while RESUME registers it */
 #define CHANGE_MS 1000
 
@@ -200,8 +200,11 @@ TEST_F(kinds, a_userptr_that_gets_no_memory_is_ENOMEM)
 
 /* --- Memory that changes */
 
+#define HUGE_PAGE (512 * PAGE)
+
 struct changer {
 	pthread_t thread;
+	int (*round)(char *at);
 	char *at;
 	atomic_uint rounds;
 	atomic_bool resumed;
@@ -215,29 +218,66 @@ static long long milliseconds(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* Each round invalidates the range, as a write to a page that a child shares does. */
+static int replace_page(char *at)
+{
+	int ret = madvise(at, PAGE, MADV_DONTNEED) ? -errno : 0;
+
+	__atomic_store_n(at, 1, __ATOMIC_RELAXED);
+	return ret;
+}
+
+/* The store copies a page that the child has, too. */
+static int copy_page(char *at)
+{
+	const pid_t child = fork();
+
+	if (child < 0)
+		return -errno;
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	__atomic_store_n(at, 1, __ATOMIC_RELAXED);
+	kill(child, SIGKILL);
+	return waitpid(child, NULL, 0) == child ? 0 : -errno;
+}
+
+/* Splits a huge page, and makes one of its pages again, as khugepaged does. */
+static int make_huge(char *at)
+{
+	void *huge = (void *)((uintptr_t)at & -HUGE_PAGE);
+	int ret = replace_page(at);
+
+	return ret || !madvise(huge, HUGE_PAGE, MADV_COLLAPSE) ? ret : -errno;
+}
+
+/* Each round invalidates the range. */
 static void *change(void *data)
 {
 	struct changer *changer = data;
 	const long long end = milliseconds() + CHANGE_MS;
 
 	while (!changer->resumed && milliseconds() < end) {
-		madvise(changer->at, PAGE, MADV_DONTNEED);
-		__atomic_store_n(changer->at, 1, __ATOMIC_RELAXED);
+		changer->round(changer->at);
 		changer->rounds++;
 	}
 	return NULL;
 }
 
-TEST_F(kinds, an_svm_range_that_changes_meanwhile_is_registered)
+static void expect_registered(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self,
+			      int (*round)(char *at))
 {
-	struct changer changer = {};
+	struct changer changer = { .round = round };
 	unsigned int before;
 	long long start;
+	int ret;
 
 	MAKE(make_svm, "this kernel has no SVM ranges");
 	ASSERT_EQ(0, restore(self));
 	changer.at = self->notes->svm + SVM_SIZE - PAGE;
+	ret = round(changer.at);
+	if (ret)
+		SKIP(return, "this memory cannot change so: %s", strerror(-ret));
 	ASSERT_EQ(0, pthread_create(&changer.thread, NULL, change, &changer));
 	while (changer.rounds < 10)
 		usleep(1000);
@@ -253,6 +293,21 @@ TEST_F(kinds, an_svm_range_that_changes_meanwhile_is_registered)
 	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
 	kfd_sdma_write(&self->notes->queues[0], (__u32 *)self->notes->svm, 0xcafe);
 	EXPECT_TRUE(kfd_becomes((__u32 *)self->notes->svm, 0xcafe, SOON * patience()));
+}
+
+TEST_F(kinds, an_svm_range_whose_pages_are_replaced_meanwhile_is_registered)
+{
+	expect_registered(_metadata, self, replace_page);
+}
+
+TEST_F(kinds, an_svm_range_whose_pages_children_share_meanwhile_is_registered)
+{
+	expect_registered(_metadata, self, copy_page);
+}
+
+TEST_F(kinds, an_svm_range_whose_pages_become_huge_meanwhile_is_registered)
+{
+	expect_registered(_metadata, self, make_huge);
 }
 
 /* --- Events */

@@ -14,8 +14,7 @@ namespace {
 constexpr uint32_t kMaxGroup = 1024;
 
 // Instructions of a wave until the next one has its turn, and of the first turns after a barrier.
-constexpr int64_t kTurn = 256, kShortTurn = 16;
-constexpr unsigned kShortTurns = 4;
+constexpr unsigned kTurn = 256, kShortTurn = 16, kShortTurns = 4;
 
 // A lane of gfx11 has two VGPRs in a wave of 32 lanes where it has one in a wave of 64.
 unsigned vgprs_of_simd(Isa isa, unsigned lanes) {
@@ -363,7 +362,7 @@ Dispatch::State Dispatch::after(Resident& resident) {
   }
   if (stop == Stop::kMessage && !take_message(resident)) return stopped(wave);
   if (stop == Stop::kGws && !take_gws(resident)) return stopped(wave);
-  ++turn_;
+  if (!rest_of_turn_) ++turn_;
   return State::kRunning;
 }
 
@@ -375,13 +374,10 @@ Dispatch::State Dispatch::without_waves() {
 }
 
 // How many instructions the wave executes until the next one has its turn.
-unsigned Dispatch::turn_of(Resident& resident, int64_t left) {
-  int64_t turn = kTurn;
-  if (resident.short_turns) {
-    --resident.short_turns;
-    turn = kShortTurn;
-  }
-  return static_cast<unsigned>(std::min(left, turn));
+unsigned Dispatch::begin_turn(Resident& resident) {
+  if (!resident.short_turns) return kTurn;
+  --resident.short_turns;
+  return kShortTurn;
 }
 
 Dispatch::State Dispatch::run(unsigned instructions) {
@@ -406,10 +402,14 @@ Dispatch::State Dispatch::run(unsigned instructions) {
     if (!can_run(resident)) {
       --left;
       ++turn_;
+      rest_of_turn_ = 0;
       continue;
     }
-    const unsigned ran = cores_.run(*resident.wave, turn_of(resident, left));
+    if (!rest_of_turn_) rest_of_turn_ = begin_turn(resident);
+    const auto most = static_cast<unsigned>(std::min<int64_t>(left, rest_of_turn_));
+    const unsigned ran = cores_.run(*resident.wave, most);
     left -= std::max(1u, ran);
+    rest_of_turn_ = resident.wave->stop == Stop::kNone ? rest_of_turn_ - ran : 0;
     idle = idle && ran <= 1 && awaits_page(*resident.wave);
     state = after(resident);
   }

@@ -133,7 +133,7 @@ class Dispatch {
   bool take_gws(Resident& resident);
   void leave_gws(Resident& resident);
   bool can_run(Resident& resident);
-  static unsigned turn_of(Resident& resident, int64_t left);
+  static unsigned begin_turn(Resident& resident);
   bool awaits_page(const Wave& wave) const { return wave.stop == Stop::kFault && view_.is_retry(); }
   State await_page(Resident& resident);
   State after(Resident& resident);
@@ -161,6 +161,7 @@ class Dispatch {
   std::vector<Saved> saved_;   // the next one to relaunch is the last
   unsigned relaunches_ = 0;    // in the last turn
   size_t turn_ = 0;
+  unsigned rest_of_turn_ = 0;  // that the last budget has cut off
   bool suspending_ = false;
   size_t asking_ = 0;  // waves that wait for their record
   Suspended suspended_;

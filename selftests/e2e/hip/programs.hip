@@ -19,7 +19,7 @@
 namespace e2e {
 namespace {
 
-constexpr uint32_t kNumbers = 2048, kGroup = 256, kSide = 32, kRounds = 200, kChurnGroups = 4,
+constexpr uint32_t kNumbers = 2048, kGroup = 256, kSide = 32, kRounds = 200, kChurnGroups = 8,
                    kMeetings = 20, kNeighbors = 9, kNodes = 5;
 constexpr uint32_t kChurned = kGroup * kChurnGroups, kSums = kNumbers / kGroup / 4;
 

@@ -49,11 +49,11 @@ waves_are_saved() { # waves_are_saved IMAGES: prints how many
   [ "$(grep -c '^queue' <<<"$text")" -eq "$(xccs_with_waves)" ] || fail "not all XCCs have waves in $1"
 }
 
-# The kernels have four work-groups, which the XCCs of a GPU share.
+# The kernels have eight work-groups at least, which the XCCs of a GPU share.
 xccs_with_waves() {
   local xccs
   xccs=$(sed -n 's/^num_xcc //p' /sys/class/kfd/kfd/topology/nodes/*/properties | sort -n | tail -n 1)
-  echo $((xccs > 4 ? 4 : xccs > 1 ? xccs : 1))
+  echo $((xccs > 8 ? 8 : xccs > 1 ? xccs : 1))
 }
 
 restore_in_long_kernel() { # restore_in_long_kernel WHAT IMAGES

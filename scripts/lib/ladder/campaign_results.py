@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The last results of campaigns, and the table of README.md that they make.
+"""The last results of campaigns, and the tables of README.md and of selftests/vm/README.md that they make.
 
-A campaign that ends replaces its lines in selftests/vm/campaigns/results.txt, and the table between
-the marks in README.md. The name in a line is a suite of selftests/vm/campaigns, or else a rung:
+A campaign that ends replaces its lines in selftests/vm/campaigns/results.txt, and the tables between
+the marks in these files. The name in a line is a suite of selftests/vm/campaigns, or else a rung; seconds
+are those of its tests in the guest, or 0 if they are not known:
 
-    hip-navi31 2026-11-27 4 passed 0 failed 0 skipped
+    hip-navi31 2026-11-27 4 passed 0 failed 0 skipped 61 seconds
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import results
+from .rungs import LIBRARIES
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "selftests" / "vm"))
 from runner.suite import each_text  # noqa: E402
 
 FILE = Path("selftests/vm/campaigns/results.txt")
-README = Path("README.md")
+README, GUEST_README = Path("README.md"), Path("selftests/vm/README.md")
 BEGIN, END = "<!-- campaigns -->\n", "<!-- end of campaigns -->\n"
 HEAD = ("# SPDX-License-Identifier: GPL-2.0\n"
         "# The last result of each campaign: scripts/campaign writes this file.\n")
@@ -47,12 +49,14 @@ class Outcome:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    seconds: int = 0
 
     def add(self, other: Outcome) -> None:
         self.date = min(self.date, other.date)
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.seconds += other.seconds
 
     def cell(self) -> str:
         ran = self.passed + self.failed
@@ -63,30 +67,39 @@ def parse(text: str) -> dict[str, Outcome]:
     known = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            name, date, passed, _, failed, _, skipped, _ = line.split()
-            known[name] = Outcome(date, int(passed), int(failed), int(skipped))
+            name, date, *counts = line.split()
+            known[name] = Outcome(date, *(int(count) for count in counts[::2]))
     return known
 
 
 def write(known: Mapping[str, Outcome]) -> str:
-    return HEAD + "".join(f"{name} {one.date} {one.passed} passed {one.failed} failed {one.skipped} skipped\n"
-                          for name, one in sorted(known.items()))
+    return HEAD + "".join(f"{name} {one.date} {one.passed} passed {one.failed} failed {one.skipped} skipped "
+                          f"{one.seconds} seconds\n" for name, one in sorted(known.items()))
 
 
-def read_rungs(rungs: Iterable[str], every: Iterable[str], directory: Path, suites: set[str],
+def read_rungs(rungs: Iterable[str], every: Iterable[str], build: Path, suites: set[str],
                date: str) -> dict[str, Outcome]:
     """The outcomes of rungs that have just ended."""
     found: dict[str, Outcome] = {}
     every = list(every)
     for rung in rungs:
-        for file in results.files_of(rung, every, directory):
+        for file in results.files_of(rung, every, build / "results"):
             # Of the suite hip-navi31, the rung hip writes hip-navi31.tap; of hip, hip-hip.tap.
             suite = file.stem if file.stem in suites else file.stem.removeprefix(f"{rung}-")
             total = results.read([file])
-            one = Outcome(date, total.passed, len(total.failures), len(total.skips))
+            one = Outcome(date, total.passed, len(total.failures), len(total.skips),
+                          _seconds(build / "log" / f"check-{rung}.log", suite))
             name = suite if suite in suites else rung
             found.setdefault(name, Outcome(date)).add(one)
     return found
+
+
+def _seconds(log: Path, suite: str) -> int:
+    """The sum of the times that the guest of the suite has printed."""
+    times = results.Results()
+    if log.exists():
+        times.add_printed_times(log.read_text(errors="replace").splitlines(), "")
+    return round(sum(seconds for seconds, name in times.times if name.startswith(f": {suite}/")))
 
 
 def suite_names(directory: Path) -> set[str]:
@@ -112,24 +125,41 @@ def _cell(patterns: str | None, known: Mapping[str, Outcome]) -> str:
     return total.cell()
 
 
-def table(known: Mapping[str, Outcome]) -> str:
-    lines = ["| | " + " | ".join(CHIPS) + " |", "|---|" + "---|" * len(CHIPS)]
-    lines += [f"| {stack} | " + " | ".join(_cell(one, known) for one in shown) + " |"
-              for stack, shown in STACKS]
+def _rows(head: str, rows: Iterable[tuple[str, Iterable[str]]]) -> str:
+    lines = [f"|{head and f' {head}'} | " + " | ".join(CHIPS) + " |", "|---|" + "---|" * len(CHIPS)]
+    lines += [f"| {name} | " + " | ".join(cells) + " |" for name, cells in rows]
     return "\n".join(lines) + "\n"
 
 
-def replace_table(readme: str, known: Mapping[str, Outcome]) -> str:
-    before, rest = readme.split(BEGIN)
-    return before + BEGIN + table(known) + END + rest.split(END)[1]
+def stack_table(known: Mapping[str, Outcome]) -> str:
+    return _rows("", ((stack, (_cell(one, known) for one in shown)) for stack, shown in STACKS))
+
+
+def library_table(known: Mapping[str, Outcome], libraries: Mapping[str, str]) -> str:
+    def cell(name: str) -> str:
+        one = known.get(name)
+        return one.cell() + (f", {one.seconds} s" if one.seconds else "") if one else "not run"
+
+    chips = ("mi210", "mi300x-small", "navi31")
+    return _rows("Library", ((title, (cell(f"library-{name}-{chip}") for chip in chips))
+                             for name, title in libraries.items()))
+
+
+def replace_table(text: str, table: str) -> str:
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + table + END + rest.split(END)[1]
+
+
+def tables(known: Mapping[str, Outcome]) -> dict[Path, str]:
+    return {README: stack_table(known), GUEST_README: library_table(known, LIBRARIES)}
 
 
 def note(top: Path, rungs: Iterable[str], every: Iterable[str], date: str) -> None:
     suites = suite_names((top / FILE).parent)
-    new = read_rungs(rungs, every, top / "build" / "results", suites, date)
+    new = read_rungs(rungs, every, top / "build", suites, date)
     if not new:
         return
     known = parse((top / FILE).read_text()) | new
     (top / FILE).write_text(write(known))
-    readme = (top / README).read_text()
-    (top / README).write_text(replace_table(readme, known))
+    for file, table in tables(known).items():
+        (top / file).write_text(replace_table((top / file).read_text(), table))

@@ -19,7 +19,8 @@ class CampaignResults(unittest.TestCase):
         (self.top / tested.FILE).write_text(tested.HEAD)
         for suite in ("hip", "hip-navi31"):
             (self.top / tested.FILE.parent / f"{suite}.suite").touch()
-        (self.top / tested.README).write_text("before\n" + tested.BEGIN + tested.END + "after\n")
+        for file in (tested.README, tested.GUEST_README):
+            (self.top / file).write_text("before\n" + tested.BEGIN + tested.END + "after\n")
 
     def ran(self, stem, *lines):
         (self.top / "build" / "results" / f"{stem}.tap").write_text("\n".join(lines) + "\n")
@@ -35,8 +36,8 @@ class CampaignResults(unittest.TestCase):
         self.ran("hip-navi31", "ok a", "not ok b # wrong")
         self.note("hip")
         lines = (self.top / tested.FILE).read_text().splitlines()
-        self.assertIn("hip 2026-01-02 2 passed 0 failed 1 skipped", lines)
-        self.assertIn("hip-navi31 2026-01-02 1 passed 1 failed 0 skipped", lines)
+        self.assertIn("hip 2026-01-02 2 passed 0 failed 1 skipped 0 seconds", lines)
+        self.assertIn("hip-navi31 2026-01-02 1 passed 1 failed 0 skipped 0 seconds", lines)
         self.assertIn("| 2 passed, 2026-01-02 | not run | 1 of 2 passed, 2026-01-02 |", self.readme())
         self.assertTrue(self.readme().startswith("before\n") and self.readme().endswith("after\n"))
 
@@ -44,9 +45,15 @@ class CampaignResults(unittest.TestCase):
         (self.top / tested.FILE).parent.joinpath("library.suite").write_text(
             "[suite]\neach library = rocblas rocfft\nname = library-{library}-navi31\n")
         self.ran("library-rocblas-navi31", "ok a", "ok b")
+        log = self.top / "build" / "log" / "check-library-rocblas.log"
+        log.parent.mkdir()
+        log.write_text("suite library-rocblas-navi31\n  pass  library-rocblas-navi31/a  (1.6 s)\n"
+                       "  pass  library-rocblas-navi31/b  (2.0 s)\n  pass  library-rocblas-mi210/b  (9.0 s)\n")
         self.note("library-rocblas")
-        self.assertIn("library-rocblas-navi31 2026-01-02 2 passed 0 failed 0 skipped",
+        self.assertIn("library-rocblas-navi31 2026-01-02 2 passed 0 failed 0 skipped 4 seconds",
                       (self.top / tested.FILE).read_text())
+        self.assertIn("| rocBLAS | not run | not run | 2 passed, 2026-01-02, 4 s |",
+                      (self.top / tested.GUEST_README).read_text())
 
     def test_other_suites_add_up_to_their_rung(self):
         self.ran("every-e2e-e2e", "ok a")
@@ -77,10 +84,11 @@ class Readme(unittest.TestCase):
         patterns = [one for _, shown in tested.STACKS for words in shown if words for one in words.split()]
         self.assertEqual([], [one for one in patterns if not fnmatch.filter(names, one)])
 
-    def test_its_table_is_made_of_the_results(self):
-        readme = (place.TOP / tested.README).read_text()
+    def test_tables_are_made_of_the_results(self):
         known = tested.parse((place.TOP / tested.FILE).read_text())
-        self.assertEqual(tested.replace_table(readme, known), readme, "scripts/campaign makes the table")
+        for file, table in tested.tables(known).items():
+            text = (place.TOP / file).read_text()
+            self.assertEqual(tested.replace_table(text, table), text, "scripts/campaign makes the table")
 
 
 if __name__ == "__main__":

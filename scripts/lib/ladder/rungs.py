@@ -63,9 +63,10 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
 
 
 # The libraries of ROCm 7.2 whose own tests run, by the names of the images of scripts/rocm.
-LIBRARIES = {"hipcub": "hipCUB", "rccl": "RCCL, on two GPUs", "rocblas": "rocBLAS", "rocfft": "rocFFT",
-             "rocprim": "rocPRIM", "rocrand": "rocRAND", "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE",
-             "rocthrust": "rocThrust", "rocwmma": "rocWMMA"}
+LIBRARIES = {"hipcub": "hipCUB", "opencl": "OpenCL, and piglit", "rccl": "RCCL, on two GPUs",
+             "rocblas": "rocBLAS", "rocfft": "rocFFT", "rocprim": "rocPRIM", "rocr": "ROCr, the runtime",
+             "rocrand": "rocRAND", "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE", "rocthrust": "rocThrust",
+             "rocwmma": "rocWMMA"}
 
 
 def library(name: str) -> tuple[Rung, Rung]:
@@ -166,7 +167,7 @@ CAMPAIGN = table(
     campaign_in_guest("rocm-7.2", "rocm-7.2-*", needs=("rocm-7.2-image",)),
     *(rung for name in LIBRARIES for rung in library(name)),
     campaign_in_guest("libraries-dumped", needs=tuple(
-        f"library-{name}-image" for name in ("hipcub", "rccl", "rocblas", "rocsparse"))),
+        f"library-{name}-image" for name in ("hipcub", "opencl", "rccl", "rocblas", "rocprim", "rocsparse"))),
     Rung("decode", (("scripts/decode-everywhere",),), ("rocm",)),
     campaign_in_guest("igt"),
     Rung("igt-test", (("scripts/igt",),), ("lab",), builds=True),

@@ -158,3 +158,48 @@ scenario_library() {
     rm -rf "$DIR/images$number"
   done
 }
+
+# dump_in_collective NUMBER: dumps and restores, again while no dump has met waves; sets WAVES. With 2 GPUs, every
+# second restore exchanges them.
+dump_in_collective() {
+  local try what
+  for try in 1 2 3 4 5 6; do
+    what=$1-$try STEP_BEFORE=$(last_step)
+    criu_dump "dump$what" "$DIR/images" --ghost-limit 100000000 --tcp-established --link-remap ||
+      fail "criu dump ended with status $?"
+    connections_are_saved "$DIR/images"
+    WAVES=$("$PAYLOAD/bin/saved_waves" "$DIR/images" | sed -n 's/^waves \([0-9]*\).*/\1/p')
+    unset AMDGPU_CRIU_MAP
+    ((RANKS > 2 || ($1 + try) % 2)) || swap_gpus
+    free_ports
+    criu_restore "restore$what" "$DIR/images" --tcp-established || fail "criu restore ended with status $?"
+    PIDS+=("$PID")
+    goes_on "$STEP_BEFORE" "after restore $what"
+    rm -r "$DIR/images"
+    echo "dumped after step $STEP_BEFORE with $WAVES waves${AMDGPU_CRIU_MAP:+, GPUs exchanged}"
+    [ "$WAVES" = 0 ] || return 0
+  done
+  fail "no dump has met waves"
+}
+
+# A training run by RANKS processes, a GPU each, whose gradients RCCL adds: dumped in the middle of collectives, its
+# losses and weights are those of an undisturbed run, to the bit.
+scenario_rccl_train() {
+  local log steps number
+  : "${RANKS:=2}"
+  export HSA_NO_SCRATCH_RECLAIM=1 # RCCL demands it
+  START_SECONDS=900
+  STEPS_WANTED=3
+  need_gpus "$RANKS"
+  need_plugin
+  start "$PAYLOAD/models/train_rccl.py" "$RANKS"
+  first_steps 3
+  all_memory_is_right "before the dump"
+  for number in 1 2 3; do dump_in_collective $number; done
+  all_memory_is_right "after the restores"
+  ends_well "after the restores"
+  log=$LOG steps=$(last_step)
+  LOG_NAME=undisturbed start "$PAYLOAD/models/train_rccl.py" "$RANKS" "$steps"
+  wait_gone "$PID" $((steps * 60)) || fail "the undisturbed run does not end"
+  same_training "$LOG" "$log"
+}

@@ -1,0 +1,228 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""train_rccl.py RANKS [STEPS]: data-parallel training by RANKS processes, a GPU each, whose gradients RCCL adds.
+
+Each rank computes the gradients of its own samples. All ranks then have the sums, and the same weights. Rank 0
+is the first process: it takes the signals of a workload, and tells the others what to do by pipes. A verdict
+compares the weights of all ranks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_void_p
+from pathlib import Path
+
+COUNT, GROUP = 1 << 17, 256
+LOSSES = COUNT // GROUP
+RATE = 0.5
+STEP, VERIFY, END = b"s", b"v", b"e"
+FLOAT, SUM, MAX, MIN = 7, 0, 2, 3  # ncclDataType_t and ncclRedOp_t
+TO_HOST = 2  # hipMemcpyKind
+NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+
+KERNELS = rb"""
+__device__ float random(unsigned x) {
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return (float)((x ^ (x >> 16)) >> 8) * 0x1p-24f - 0.5f;
+}
+
+/* The sample of a weight: tanh is near x - x^3 / 3. */
+extern "C" __global__ void gradient(const float* weights, float* sums, float* losses, unsigned seed) {
+  __shared__ float part[256];
+  const unsigned i = blockIdx.x * 256 + threadIdx.x;
+  const float x = random(seed * 0x9e3779b9u + i), wanted = 2 * random(i) * x;
+  const float y = weights[i] * x, off = y - y * y * y / 3 - wanted;
+  sums[i] = 2 * off * (1 - y * y) * x;
+  part[threadIdx.x] = off * off;
+  for (unsigned half = 128; half; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+  }
+  if (!threadIdx.x) losses[blockIdx.x] = part[0];
+}
+
+extern "C" __global__ void update(float* weights, const float* sums, float rate) {
+  const unsigned i = blockIdx.x * 256 + threadIdx.x;
+  weights[i] -= rate * sums[i];
+}
+"""
+
+
+class Failure(Exception):
+    """What a library has refused."""
+
+
+def calls(library: str) -> Callable[..., None]:
+    loaded = ctypes.CDLL(library)
+
+    def call(name: str, *arguments: object) -> None:
+        if status := getattr(loaded, name)(*arguments):
+            raise Failure(f"{name}() returns {status}")
+
+    return call
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = (("bytes", ctypes.c_ubyte * 128),)
+
+
+def compiled() -> bytes:
+    """The kernels' code object for the first GPU."""
+    call = calls("libhiprtc.so.7")
+    version = next(int(words[1]) for file in sorted(NODES.glob("*/properties"))
+                   for words in (line.split() for line in file.read_text().splitlines())
+                   if words[0] == "gfx_target_version" and words[1] != "0")
+    chip = f"--offload-arch=gfx{version // 10000}{version // 100 % 100}{version % 100:x}".encode()
+    program, size = c_void_p(), c_size_t()
+    call("hiprtcCreateProgram", byref(program), KERNELS, b"train", 0, None, None)
+    call("hiprtcCompileProgram", program, 1, (ctypes.c_char_p * 1)(chip))
+    call("hiprtcGetCodeSize", program, byref(size))
+    code = ctypes.create_string_buffer(size.value)
+    call("hiprtcGetCode", program, code)
+    return code.raw
+
+
+class Rank:
+    def __init__(self, rank: int, ranks: int, code: bytes, exchange: Callable[[bytes], bytes]) -> None:
+        self.rank, self.ranks, self.step = rank, ranks, 0
+        self.hip, self.nccl = calls("libamdhip64.so.7"), calls("librccl.so.1")
+        self.hip("hipSetDevice", rank)
+        self.stream, module, self.comm = c_void_p(), c_void_p(), c_void_p()
+        self.hip("hipStreamCreate", byref(self.stream))
+        self.hip("hipModuleLoadData", byref(module), code)
+        self.gradient, self.update = (self.function(module, name) for name in (b"gradient", b"update"))
+        self.weights, self.sums, self.other = (self.memory(COUNT) for _ in range(3))
+        self.losses = self.memory(LOSSES)
+        self.hip("hipMemset", self.weights, 0, c_size_t(COUNT * 4))
+        unique = UniqueId()
+        if rank == 0:
+            self.nccl("ncclGetUniqueId", byref(unique))
+        unique = UniqueId.from_buffer_copy(exchange(bytes(unique)))
+        self.nccl("ncclCommInitRank", byref(self.comm), ranks, unique, rank)
+
+    def function(self, module: c_void_p, name: bytes) -> c_void_p:
+        found = c_void_p()
+        self.hip("hipModuleGetFunction", byref(found), module, name)
+        return found
+
+    def memory(self, count: int) -> c_void_p:
+        made = c_void_p()
+        self.hip("hipMalloc", byref(made), c_size_t(count * 4))
+        return made
+
+    def launch(self, function: c_void_p, *arguments: ctypes._SimpleCData) -> None:
+        places = (c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
+        self.hip("hipModuleLaunchKernel", function, COUNT // GROUP, 1, 1, GROUP, 1, 1, 0, self.stream, places, None)
+
+    def reduce(self, source: c_void_p, target: c_void_p, count: int, operation: int) -> None:
+        self.nccl("ncclAllReduce", source, target, c_size_t(count), FLOAT, operation, self.comm, self.stream)
+
+    def read(self, source: c_void_p, count: int) -> bytes:
+        data = ctypes.create_string_buffer(count * 4)
+        self.hip("hipStreamSynchronize", self.stream)
+        self.hip("hipMemcpy", data, source, c_size_t(count * 4), TO_HOST)
+        return data.raw
+
+    def one_step(self) -> str:
+        self.launch(self.gradient, self.weights, self.sums, self.losses, c_uint(self.step * self.ranks + self.rank))
+        self.reduce(self.sums, self.sums, COUNT, SUM)
+        self.reduce(self.losses, self.losses, LOSSES, SUM)
+        self.launch(self.update, self.weights, self.sums, c_float(RATE / self.ranks))
+        self.step += 1
+        loss = sum(struct.unpack(f"<{LOSSES}f", self.read(self.losses, LOSSES)))
+        return f"step {self.step} loss {loss.hex()}"
+
+    def all_are_equal(self) -> bool:
+        """Whether all ranks have the same weights."""
+        mine = self.read(self.weights, COUNT)
+        for operation in (MAX, MIN):
+            self.reduce(self.weights, self.other, COUNT, operation)
+            if self.read(self.other, COUNT) != mine:
+                return False
+        return True
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.read(self.weights, COUNT)).hexdigest()[:16]
+
+
+class Requests:
+    """Signals to rank 0, which a step is not interrupted by."""
+
+    def __init__(self) -> None:
+        self.verdict = self.end = False
+        signal.signal(signal.SIGUSR1, self.take)
+        signal.signal(signal.SIGTERM, self.take)
+
+    def take(self, number: int, _frame: object) -> None:
+        if number == signal.SIGUSR1:
+            self.verdict = True
+        else:
+            self.end = True
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def lead(ranks: int, steps: int, code: bytes, pipes: list[int]) -> int:
+    """Rank 0."""
+    def tell(what: bytes) -> bytes:
+        for pipe in pipes:
+            os.write(pipe, what)
+        return what
+
+    requests = Requests()
+    rank = Rank(0, ranks, code, tell)
+    say(f"ready: {ranks} ranks, {COUNT} weights")
+    while not requests.end and not (steps and rank.step == steps):
+        verify, requests.verdict = requests.verdict, False
+        tell(VERIFY if verify else STEP)
+        line = rank.one_step()
+        good = not verify or rank.all_are_equal()
+        say(line)
+        if verify:
+            say("verify ok" if good else "verify FAILED: ranks have other weights")
+    tell(END)
+    equal = rank.all_are_equal()
+    say(f"weights {rank.digest()}")
+    good = all([os.wait()[1] == 0 for _ in pipes]) and equal
+    say("final ok" if good else "final FAILED")
+    return 0 if good else 1
+
+
+def follow(number: int, ranks: int, code: bytes, pipe: int) -> int:
+    rank = Rank(number, ranks, code, lambda _: os.read(pipe, len(bytes(UniqueId()))))
+    while (what := os.read(pipe, 1)) in (STEP, VERIFY):
+        rank.one_step()
+        if what == VERIFY:
+            rank.all_are_equal()
+    equal = what == END and rank.all_are_equal()
+    say(f"member {number} weights {rank.digest()}")
+    return 0 if equal else 1
+
+
+def main(words: list[str]) -> int:
+    ranks, steps = int(words[0]), int(words[1]) if words[1:] else 0
+    code, pipes = compiled(), []
+    for number in range(1, ranks):
+        read, write = os.pipe()
+        if not os.fork():
+            os.close(write)
+            for pipe in pipes:
+                os.close(pipe)
+            os._exit(follow(number, ranks, code, read))
+        os.close(read)
+        pipes.append(write)
+    return lead(ranks, steps, code, pipes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

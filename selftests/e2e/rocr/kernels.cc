@@ -31,7 +31,7 @@ using amdgpu_criu::Status;
 
 constexpr uint32_t kNumbers = 2048, kGroup = 256, kMatrix = 32, kPrivateRounds = 20;
 constexpr uint32_t kChurned = 8 * kGroup;  // a work-group for each XCC of an MI300X
-static_assert(kNumbers == 8 * kGroup);  // the kernel sort
+static_assert(kNumbers == 8 * kGroup);     // the kernel sort
 constexpr uint64_t kDeviceSeed = 3;
 constexpr size_t kStaging = 4 << 20;
 

@@ -335,5 +335,21 @@ TEST_F(TexelKernels, MayHaveTheTypeOfTheInstruction) {
   }
 }
 
+// To the nearest, up, down, and toward zero.
+TEST_F(RareKernels, SumsAreRoundedAsModeAsks) {
+  for (const int sign : {1, -1}) {
+    const auto one = static_cast<float>(sign), tiny = std::ldexp(one, -30);
+    const double wide_one = one, wide_tiny = std::ldexp(wide_one, -60);
+    arguments(kData, kOut, one, tiny, wide_one, wide_tiny);
+    ASSERT_TRUE(runs("rounded_sums", {.grid = {1, 1, 1}, .group = {1, 1, 1}}));
+    const float past = std::nextafter(one, 2 * one);
+    const double wide_past = std::nextafter(wide_one, 2 * wide_one);
+    const bool up = sign > 0;
+    EXPECT_EQ(get_all<float>(kData, 4), (std::vector{one, up ? past : one, up ? one : past, one}));
+    EXPECT_EQ(get_all<double>(kOut, 4), (std::vector{wide_one, up ? wide_past : wide_one,
+                                                     up ? wide_one : wide_past, wide_one}));
+  }
+}
+
 }  // namespace
 }  // namespace gpu::test

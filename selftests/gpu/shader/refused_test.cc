@@ -57,8 +57,6 @@ const Case kCases[] = {
     {"Append", {0xd97c0000, 0}, "ds_append is not modelled"},
     {"BlocksOfA", {0xd3c20900, 0x04020b04}, "v_mfma_f32_4x4x1f32 with broadcast fields"},
     {"LanesOfB", {0xd3c20000, 0x84020b04}, "v_mfma_f32_4x4x1f32 with broadcast fields"},
-    {"RoundedSum", {kSetRounding, 5, 0x02000501}, "another rounding"},
-    {"RoundedSumOfDoubles", {kSetRounding, 5, 0xd2800000, 0x020902}, "another rounding"},
     {"RoundedHalves", {kSetRounding, 4, 0x7e001501}, "another rounding"},
     {"RoundedPairs", {kSetRounding, 5, 0xd38f4000, 0x18020501}, "another rounding"},
     {"RoundedQuotient", {kSetRounding, 5, 0xd1e20000, 0x040e0501}, "another rounding"},

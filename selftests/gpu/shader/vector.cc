@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // The common parts of vector operations: operands, modifiers, SDWA, the mask, and VOPD.
 #include <algorithm>
+#include <cfenv>
 
 #include "shader/vector_op.h"
 
@@ -140,14 +141,34 @@ uint32_t narrow_constant(Wave& wave, const Instruction& in, unsigned code, Kind 
   return value;
 }
 
+// The rounding of floats of 32 and 64 bits that MODE asks for, until the end of the scope.
+class Rounding {
+ public:
+  Rounding(const Wave& wave, const Instruction& in) {
+    const unsigned field = in.op->dst == Kind::kF32 ? bits(wave.mode, 1, 0) : bits(wave.mode, 3, 2);
+    if (field == 0 || !is_float(in.op->dst) || in.name().starts_with("v_rndne_")) return;
+    constexpr int kModes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    std::fesetround(kModes[field]);
+    changed_ = true;
+  }
+  ~Rounding() {
+    if (changed_) std::fesetround(FE_TONEAREST);
+  }
+  Rounding(const Rounding&) = delete;
+  Rounding& operator=(const Rounding&) = delete;
+
+ private:
+  bool changed_ = false;
+};
+
 // Refuses modes that would give other results than the requested ones.
 bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
+  const auto is_half = [](Kind kind) { return kind == Kind::kF16; };
   // MODE is looked at first: it is the usual one for nearly all instructions.
-  if (wave.mode & mode::kRoundMask && (is_float(op.dst) || std::ranges::any_of(op.src, is_float))) {
+  if (wave.mode & mode::kRoundMask && (is_half(op.dst) || std::ranges::any_of(op.src, is_half))) {
     wave.refuse(amdgpu_criu::formatted("MODE {:#x} asks for another rounding", wave.mode));
     return false;
   }
-  const auto is_half = [](Kind kind) { return kind == Kind::kF16; };
   const uint32_t denormals = mode::kDenormIn64 | mode::kDenormOut64;
   if ((wave.mode & denormals) != denormals &&
       (is_half(op.dst) || std::ranges::any_of(op.src, is_half))) {
@@ -205,6 +226,7 @@ void run_half(Wave& wave, const Instruction& in, uint32_t* to) {
   }
   const void* sources[3] = {};
   fetch(wave, in, *in.op, sources, buffers);
+  const Rounding rounding(wave, in);
   in.op->run(to, sources[0], sources[1], sources[2], wave.lanes());
 }
 
@@ -272,6 +294,7 @@ void execute_vector(Wave& wave, const Instruction& in) {
   Lanes buffers[3];
   const void* sources[3] = {};
   fetch(wave, in, op, sources, buffers);
+  const Rounding rounding(wave, in);
   const uint64_t exec = wave.exec();
   Row& row = wave.row(in.dst);
   const bool flush = flushes_output(wave, op.dst);

@@ -267,3 +267,23 @@ kernel void inside_buffers(global const uint* a, global uint* out, uint inside) 
       : "memory");
   out[64 + i] = value;
 }
+
+// The sum of a and b, and that of c and d, rounded in four modes.
+#define ROUNDED(mode, at)                                                                          \
+  __asm__ volatile("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), " #mode "\n"                      \
+                   "v_add_f32 %0, %2, %3\n"                                                        \
+                   "v_add_f64 %1, %4, %5\n"                                                        \
+                   "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0"                                \
+                   : "=&v"(sum), "=&v"(wide_sum)                                                   \
+                   : "v"(a), "v"(b), "v"(c), "v"(d));                                              \
+  sums[at] = sum;                                                                                  \
+  wide_sums[at] = wide_sum
+kernel void rounded_sums(global float* sums, global double* wide_sums, float a, float b, double c,
+                         double d) {
+  float sum;
+  double wide_sum;
+  ROUNDED(0, 0);
+  ROUNDED(5, 1);
+  ROUNDED(10, 2);
+  ROUNDED(15, 3);
+}

@@ -83,8 +83,9 @@ Status Plugin::prepare() {
   auto source = TRY(find_source(parts_, host_, checked_options()));
   if (!source) return {};
   stock_ = std::move(source->api);
-  // Only the task that has restored an object can fill it.
-  if (stock_) options_.parallel = false;
+  // Only the task that has restored an object can fill it, once: there is no second dma-buf to
+  // compare it by. The CPU checks each chunk before it is copied.
+  if (stock_) options_.parallel = options_.gpu_hashes = false;
   restore_ = TRY(restore::Restore::create(
       {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory, tasks},
       std::move(source->images)));

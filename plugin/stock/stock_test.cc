@@ -171,6 +171,52 @@ TEST_F(Stock, DumpThenRestoreBringsBackEveryByte) {
   end(criu::kStageRestore, 0);
 }
 
+// Incremental dumps and snapshots have hashes, which the GPU would compare with what it got.
+class StockWithHashes : public Stock {
+ protected:
+  void SetUp() override {
+    Stock::SetUp();
+    testing_support::hashes_of_gpu = -1;
+    setenv("AMDGPU_CRIU_INCREMENTAL", "on", 1);
+    const int result = dump();
+    unsetenv("AMDGPU_CRIU_INCREMENTAL");
+    ASSERT_EQ(result, 0) << log();
+    const auto loaded = image::load_contents(images_.fd());
+    ASSERT_TRUE(loaded.ok() && !loaded->at(0).contents.objects.at(0).hashes.empty());
+    contents_ = loaded->at(0).name;
+  }
+  void TearDown() override {
+    testing_support::hashes_of_gpu = 0;
+    Stock::TearDown();
+  }
+
+  std::string contents_;  // the file
+};
+
+TEST_F(StockWithHashes, ARestoreBringsBackEveryByte) {
+  const std::string first = fake_stock.contents(kVa);
+  const std::string second = fake_stock.contents(kVa + 0x100000);
+  fake_stock.clear_memory();
+  ASSERT_EQ(start(criu::kStageRestore), 0) << log();
+  const Fd kfd(restore_file(kKfdId));
+  ASSERT_TRUE(kfd.valid()) << log();
+  EXPECT_EQ(fake_stock.contents(kVa), first);
+  EXPECT_EQ(fake_stock.contents(kVa + 0x100000), second);
+  end(criu::kStageRestore, 0);
+}
+
+TEST_F(StockWithHashes, DamageIsFoundBeforeItReachesTheGpu) {
+  std::string bytes = images_.read(contents_);
+  bytes[image::kDataStart] ^= 1;
+  images_.write(contents_, bytes);
+  fake_stock.clear_memory();
+  ASSERT_EQ(start(criu::kStageRestore), 0) << log();
+  EXPECT_EQ(restore_file(kKfdId), -EBADMSG);
+  EXPECT_THAT(log(), HasSubstr("checksum does not match"));
+  EXPECT_EQ(fake_stock.contents(kVa), std::string(0x5000, 0));
+  end(criu::kStageRestore, -1);
+}
+
 TEST_F(Stock, ASecondFileOfTheProcessDoesNotPauseItAgain) {
   const Fd other = open(testing_support::kKfdPath);
   ASSERT_EQ(start(criu::kStageDump), 0);

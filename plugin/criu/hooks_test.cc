@@ -539,6 +539,23 @@ TEST_F(Hooks, ReservesNoMemoryThatATaskHasAllocated) {
   end(kStageRestore, -1);
 }
 
+TEST_F(Hooks, AGpuThatTakesNoCopiesIsRefusedBeforeAnythingIsCreated) {
+  ASSERT_EQ(dump(), 0) << log();
+  state_.calls.clear();
+  testing_support::copies_are_refused = true;
+  EXPECT_EQ(start(kStageRestore), -ENOTSUP);
+  EXPECT_THAT(log(), HasSubstr("GPU 0x11: no copies"));
+  EXPECT_TRUE(state_.calls.empty());
+}
+
+TEST_F(Hooks, AGpuThatTakesNoCopiesCarriesAProcessWithoutMemory) {
+  testing_support::copies_are_refused = true;
+  for (kernel::Bo& bo : state_.bos) bo.flags = 0;
+  ASSERT_EQ(dump(), 0) << log();
+  EXPECT_EQ(start(kStageRestore), 0) << log();
+  end(kStageRestore, -1);
+}
+
 TEST_F(Hooks, AGpuThatDoesNotFitIsRefusedBeforeAnythingIsCreated) {
   ASSERT_EQ(dump(), 0) << log();
   state_.calls.clear();

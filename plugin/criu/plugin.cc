@@ -16,7 +16,7 @@
 namespace amdgpu_criu::criu {
 
 Parts real_parts() {
-  Parts parts{kernel::make_ioctl_api(), {}, gpu::make_sdma_engine};
+  Parts parts{kernel::make_ioctl_api(), {}, gpu::make_sdma_engine, gpu::check_sdma};
   parts.has_late_hook = is_43();
   return parts;
 }
@@ -86,9 +86,10 @@ Status Plugin::prepare() {
   // Only the task that has restored an object can fill it, once: there is no second dma-buf to
   // compare it by. The CPU checks each chunk before it is copied.
   if (stock_) options_.parallel = options_.gpu_hashes = false;
-  restore_ = TRY(restore::Restore::create(
-      {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory, tasks},
-      std::move(source->images)));
+  restore_ =
+      TRY(restore::Restore::create({api(), host_, *store_, parts_.make_engine, parts_.check_engine,
+                                    options_, faults_, image_directory, tasks},
+                                   std::move(source->images)));
   if (restore_->empty()) return {};
   const auto tasks = numbers_of_tasks(TRY(image_directory()));
   choose_numbers_of_helpers(tasks.ok() ? *tasks : std::set<uint32_t>());

@@ -143,9 +143,12 @@ using ImportObject =
     std::function<Result<std::shared_ptr<Imported>>(uint64_t object_id, uint64_t size)>;
 
 using EngineFactory = Result<std::unique_ptr<Engine>> (*)(Fd render_node, StagingSize staging);
+using EngineCheck = Status (*)(const Fd& render_node);
 
 // By SDMA, through libdrm_amdgpu, on a render-node file of its own.
 Result<std::unique_ptr<Engine>> make_sdma_engine(Fd render_node, StagingSize staging);
+// ENOTSUP if the driver takes no copies from programs, so that there can be no such engine.
+Status check_sdma(const Fd& render_node);
 
 // VRAM to measure with, as a dma-buf, which keeps it until it is closed.
 Result<Fd> allocate_vram(const Fd& render_node, uint64_t bytes);

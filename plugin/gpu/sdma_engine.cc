@@ -36,6 +36,16 @@ struct Staging {
   }
 };
 
+// The driver can be loaded so that programs get only user queues.
+Status check_rings(amdgpu_device* device) {
+  drm_amdgpu_info_hw_ip info{};
+  TRY(checked(amdgpu_query_hw_ip_info(device, AMDGPU_HW_IP_DMA, 0, &info),
+              "cannot query SDMA rings"));
+  if (info.available_rings != 0) return {};
+  return Error(ENOTSUP,
+               "the driver takes no SDMA copies from programs, as with amdgpu.user_queue=2");
+}
+
 struct Slot {
   Staging staging;
   std::span<std::byte> bytes;
@@ -50,6 +60,7 @@ class SdmaEngine : public Engine {
     std::unique_ptr<SdmaEngine> engine(new SdmaEngine);
     engine->device_ = TRY(open_device(render_node));
     amdgpu_device* const device = engine->device_.get();
+    TRY(check_rings(device));
     amdgpu_gpu_info info{};
     TRY(checked(amdgpu_query_gpu_info(device, &info), "cannot query the GPU"));
     engine->count_is_minus_one_ = info.family_id >= AMDGPU_FAMILY_AI;
@@ -187,6 +198,11 @@ class SdmaEngine : public Engine {
 
 Result<std::unique_ptr<Engine>> make_sdma_engine(Fd render_node, StagingSize staging) {
   return SdmaEngine::create(std::move(render_node), staging);
+}
+
+Status check_sdma(const Fd& render_node) {
+  const DrmDevice device = TRY(open_device(render_node));
+  return check_rings(device.get());
 }
 
 }  // namespace amdgpu_criu::gpu

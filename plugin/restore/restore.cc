@@ -62,6 +62,21 @@ std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
   return result;
 }
 
+// Otherwise only a task or the background process would notice it. A task may be able to open what
+// this process cannot.
+Status check_engines(const RestoreContext& environment, const image::Set& images,
+                     const TargetGpus& machine) {
+  std::set<uint32_t> sources;
+  for (const auto& file : images.contents()) sources.insert(file.contents.gpu.gpu_id);
+  for (const uint32_t source : sources) {
+    const auto render = machine.open_render(source);
+    if (!render.ok()) continue;
+    if (Status status = environment.check_engine(*render); !status.ok())
+      return std::move(status).error().within(formatted("GPU {:#x}", machine.target(source)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Restore::Restore(RestoreContext environment, const Interruption& interruption, image::Set images,
@@ -96,6 +111,7 @@ Result<std::unique_ptr<Restore>> Restore::create(RestoreContext environment, ima
   Interruption interruption(std::chrono::seconds(environment.options.timeout), "restore");
   interruption.begin();
   TargetGpus machine = TRY(TargetGpus::create(environment, images, interruption));
+  TRY(check_engines(environment, images, machine));
   Layout layout(images);
   SharedState shared = TRY(SharedState::create(layout));
   std::unique_ptr<Restore> restore(new Restore(std::move(environment), interruption,

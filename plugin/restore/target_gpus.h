@@ -29,6 +29,7 @@ struct RestoreContext {
   const host::Host& host;
   FdStore& store;
   gpu::EngineFactory make_engine;
+  gpu::EngineCheck check_engine;
   options::Options options;
   const options::Faults& faults;
   Result<int> (*image_directory)();  // another descriptor in each process

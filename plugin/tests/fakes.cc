@@ -390,6 +390,7 @@ std::atomic<int> pages_of_files = -1;
 std::function<void()> before_pages;
 std::function<void()> during_copies;
 std::function<void()> before_hash;
+bool copies_are_refused = false;
 
 FakeState::FakeState()
     : shared_memory(std::move(
@@ -458,8 +459,13 @@ void clear_objects(FakeState& state) {
   state.marked.clear();
 }
 
+Status check_fake_engine(const Fd& render_node) {
+  if (!render_node.valid()) return Error(EBADF, "no render node");
+  return copies_are_refused ? Status(Error(ENOTSUP, "no copies")) : Status();
+}
+
 Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd render, gpu::StagingSize staging) {
-  if (!render.valid()) return Error(EBADF, "no render node");
+  TRY(check_fake_engine(render));
   return FakeEngine::create(std::move(render), staging);
 }
 

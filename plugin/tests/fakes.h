@@ -112,6 +112,9 @@ extern std::function<void()> before_pages;
 extern std::function<void()> during_copies;
 // Called before each hash that an engine computes, if set.
 extern std::function<void()> before_hash;
+// If set, the driver takes no copies.
+extern bool copies_are_refused;
 Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd, gpu::StagingSize staging);
+Status check_fake_engine(const Fd& render_node);
 
 }  // namespace amdgpu_criu::testing_support

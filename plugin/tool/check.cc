@@ -50,7 +50,7 @@ std::vector<Item> check_all(const Machine& machine) {
   Fd kfd;
   std::vector<Item> items{check_kernel(machine), check_driver(host, kfd)};
   items.push_back(check_interface(kfd));
-  std::vector<Item> of_gpus = check_gpus(host);
+  std::vector<Item> of_gpus = check_gpus(machine, host);
   const auto gpus = static_cast<unsigned>(of_gpus.size());
   std::ranges::move(of_gpus, std::back_inserter(items));
   items.push_back(check_capability(machine));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "gpu/engine.h"
 #include "host/host.h"
 
 namespace amdgpu_criu::tool {
@@ -37,12 +38,13 @@ struct Machine {
   std::string kernel_release;  // empty: that of uname(2)
   std::string plugin_directory = "/usr/lib/criu";
   std::string image_directory;  // empty: not requested
+  gpu::EngineCheck check_engine = gpu::check_sdma;
 };
 
 // check_gpu.cc
 Item check_driver(const host::Host& host, Fd& kfd);
 Item check_interface(const Fd& kfd);
-std::vector<Item> check_gpus(const host::Host& host);
+std::vector<Item> check_gpus(const Machine& machine, const host::Host& host);
 
 // check_criu.cc
 Item check_criu_version(const Machine& machine);

@@ -13,7 +13,7 @@ constexpr char kInterface[] = "kernel interface";
 constexpr char kNewModule[] =
     "install an amdgpu module with the checkpoint/restore series (package amdgpu-criu-dkms)";
 
-Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
+Item check_gpu(const Machine& machine, const host::Host& host, const topology::Gpu& gpu) {
   const uint64_t target = gpu.property("gfx_target_version");
   const std::string found = formatted("gfx target {}, {} MiB of VRAM, {} links to other GPUs",
                                       target, gpu.property("vram_size") >> 20, gpu.links.size());
@@ -21,6 +21,12 @@ Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
   if (!node.ok())
     return {gpu.describe(), Grade::kBad, found, node.error().message() + ": it cannot be used",
             "make its render node accessible: as root, in its group, in the container's devices"};
+  if (const Status engine = machine.check_engine(*node); !engine.ok())
+    return {gpu.describe(), Grade::kBad, found,
+            engine.error().message() + ": its memory can be neither saved nor restored",
+            engine.error().code() == ENOTSUP
+                ? "load amdgpu with user_queue=0, or 1 if programs use user queues"
+                : "see the kernel log for the reason"};
   if (target < kGfx8 || target >= kGfx12_6)
     return {gpu.describe(), Grade::kLimited, found,
             "processes that have KFD queues on it are refused at dump: its generation is not known",
@@ -77,7 +83,7 @@ Item check_interface(const Fd& kfd) {
   return Item::good(kInterface, found);
 }
 
-std::vector<Item> check_gpus(const host::Host& host) {
+std::vector<Item> check_gpus(const Machine& machine, const host::Host& host) {
   const auto gpus = host.gpus();
   if (!gpus.ok())
     return {{"GPUs", Grade::kBad, gpus.error().message(), "GPUs cannot be matched at restore",
@@ -86,7 +92,7 @@ std::vector<Item> check_gpus(const host::Host& host) {
     return {{"GPUs", Grade::kBad, "none in KFD's topology", "nothing to dump or restore",
              "see the kernel log for the reason"}};
   std::vector<Item> items;
-  for (const topology::Gpu& gpu : *gpus) items.push_back(check_gpu(host, gpu));
+  for (const topology::Gpu& gpu : *gpus) items.push_back(check_gpu(machine, host, gpu));
   return items;
 }
 

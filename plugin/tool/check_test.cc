@@ -34,6 +34,7 @@ class Check : public testing::Test {
     machine_.criu = dir_.file("criu");
     machine_.host.kfd_path = dir_.file("kfd");
     machine_.host.topology_nodes = dir_.file("nodes");
+    machine_.check_engine = [](const Fd&) { return Status(); };
     std::filesystem::create_directories(machine_.proc + "/self");
   }
 
@@ -48,6 +49,22 @@ class Check : public testing::Test {
     std::filesystem::create_directories(machine_.cgroups + path);
     dir_.write("cgroup" + path + "/memory.max", limit + "\n");
     dir_.write("cgroup" + path + "/memory.current", used + "\n");
+  }
+  // The line of a GPU of that generation.
+  Item check_one_gpu(unsigned target) {
+    std::filesystem::create_directories(dir_.file("nodes/1"));
+    std::filesystem::create_directories(dir_.file("dri"));
+    std::error_code exists;
+    std::filesystem::create_symlink("/dev/zero", dir_.file("dri/renderD5"), exists);
+    machine_.host.drm_major = 1;
+    machine_.host.dri_directory = dir_.file("dri");
+    dir_.write("nodes/1/gpu_id", "7\n");
+    dir_.write("nodes/1/properties",
+               formatted("simd_count 32\ndrm_render_minor 5\ngfx_target_version {}\n", target));
+    const auto items = check_gpus(machine_, host::Host::create(machine_.host));
+    EXPECT_EQ(items.size(), 1u);
+    expect_whole(items.at(0));
+    return items.at(0);
   }
 
   TempDir dir_;
@@ -134,26 +151,25 @@ TEST_F(Check, ThePluginMustBeTheOnlyOneAndLoad) {
 }
 
 TEST_F(Check, NotesQueuesOfUntestedGenerations) {
-  std::filesystem::create_directories(dir_.file("nodes/1"));
-  std::filesystem::create_directories(dir_.file("dri"));
-  std::filesystem::create_symlink("/dev/zero", dir_.file("dri/renderD5"));
-  machine_.host.drm_major = 1;
-  machine_.host.dri_directory = dir_.file("dri");
-  const host::Host host = host::Host::create(machine_.host);
-  dir_.write("nodes/1/gpu_id", "7\n");
   const std::pair<unsigned, const char*> generations[] = {
       {70001, "refused"},   {80003, "untested"},  {90010, ""},
       {90402, ""},          {100300, "untested"}, {110000, ""},
       {120001, "untested"}, {120500, "untested"}, {120600, "refused"}};
   for (const auto& [target, note] : generations) {
-    dir_.write("nodes/1/properties",
-               formatted("simd_count 32\ndrm_render_minor 5\ngfx_target_version {}\n", target));
-    const std::vector<Item> items = check_gpus(host);
-    ASSERT_EQ(items.size(), 1u);
-    expect_whole(items[0]);
-    EXPECT_EQ(items[0].grade, *note ? Grade::kLimited : Grade::kGood) << target;
-    EXPECT_THAT(items[0].consequence, HasSubstr(note)) << target;
+    const Item item = check_one_gpu(target);
+    EXPECT_EQ(item.grade, *note ? Grade::kLimited : Grade::kGood) << target;
+    EXPECT_THAT(item.consequence, HasSubstr(note)) << target;
   }
+}
+
+TEST_F(Check, AGpuThatTakesNoCopiesIsBad) {
+  machine_.check_engine = [](const Fd&) { return Status(Error(ENOTSUP, "no copies")); };
+  const Item refused = check_one_gpu(110000);
+  EXPECT_EQ(refused.grade, Grade::kBad);
+  EXPECT_THAT(refused.consequence, StartsWith("no copies"));
+  EXPECT_THAT(refused.remedy, HasSubstr("user_queue=0"));
+  machine_.check_engine = [](const Fd&) { return Status(Error(EIO, "reset")); };
+  EXPECT_THAT(check_one_gpu(110000).remedy, HasSubstr("kernel log"));
 }
 
 TEST_F(Check, TheTightestMemoryLimitOfAllGroupsAboveCounts) {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 // Drives the plugin through its descriptor as CRIU does, for processes that use render nodes.
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 
+#include "base/statistics.h"
 #include "image/set.h"
 #include "tests/criu_program.h"
 
@@ -220,6 +225,43 @@ TEST_F(RenderHooks, AProcessWithNothingButADmabufIsCarried) {
   EXPECT_EQ(state_.bytes_filled(1), 0x3000u);
   EXPECT_EQ(resume(getpid()), -ENOTSUP) << log();
   end(kStageRestore, 0);
+}
+
+class DmabufAlone : public RenderHooks {
+ protected:
+  void SetUp() override {
+    RenderHooks::SetUp();
+    add_object(state_, make_bo(1), 1);
+    state_.exported[1] = make_bo(1);
+    ASSERT_EQ(dump({&state_.objects.at(1)}), 0) << log();
+    clear_objects(state_);
+    testing_support::make_fd_store_known();
+    ASSERT_EQ(start(kStageRestore), 0) << log();
+    const Fd fd(restore_file(1));
+    ASSERT_TRUE(fd.valid()) << log();
+  }
+};
+
+// CRIU may wait for the program that it has restored, and keeps its descriptor store.
+TEST_F(DmabufAlone, IsRestoredWhenTheFirstProcessIsResumed) {
+  EXPECT_EQ(state_.open_sessions(), 1);
+  EXPECT_EQ(resume(getpid()), -ENOTSUP) << log();
+  EXPECT_EQ(state_.open_sessions(), 0);
+  EXPECT_THAT(images_.read(kRestoreStatistics), HasSubstr("\"bytes\": 12288"));
+  remove_statistics(kRestoreStatistics);
+  EXPECT_EQ(resume(getpid()), -ENOTSUP) << log();
+  EXPECT_THAT(images_.names(), Not(testing::Contains(kRestoreStatistics))) << "it has ended once";
+  end(kStageRestore, 0);
+}
+
+TEST_F(DmabufAlone, TasksThatAFailedRestoreHasLeftAreKilled) {
+  const pid_t task = fork();
+  if (task == 0) ::pause(), _exit(0);
+  end(kStageRestore, -1);
+  syscall(SYS_kill, task, SIGTERM);  // kill() is not libc's here
+  int status = 0;
+  ASSERT_EQ(waitpid(task, &status, 0), task);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 TEST_F(RenderHooks, ADmabufOfAnotherDriverIsLeftToItsPlugin) {

@@ -102,7 +102,7 @@ Restore::Restore(RestoreContext environment, const Interruption& interruption, i
 // CRIU kills the tasks. But 4.3 leaves a helper process that a task has created for the cgroups of
 // threads. That would keep the descriptor store open: sessions, files of GPUs and all their memory.
 Restore::~Restore() {
-  if (not_resumed_.empty() || getpid() != main_) return;
+  if (ended_ || empty() || getpid() != main_) return;
   background_.reset();
   kill_sharers(shared_.address());
 }
@@ -505,7 +505,9 @@ Result<bool> Restore::resume(pid_t pid) {
     if (process.opened) TRY(host::close_in(pid, static_cast<int>(*process.opened)));
     mine = true;
   }
-  if (not_resumed_.erase(number) && not_resumed_.empty()) end();
+  not_resumed_.erase(number);
+  // Descriptors of dma-bufs alone have no work that is resumed.
+  if (not_resumed_.empty() && !std::exchange(ended_, true)) end();
   return mine;
 }
 

@@ -27,8 +27,7 @@ class Restore {
   static Result<std::unique_ptr<Restore>> create(RestoreContext environment, image::Set images);
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
-  // In CRIU's main process, if some process was not resumed: kills all processes that it has
-  // forked.
+  // In CRIU's main process, if the restore has not ended: kills all processes that it has forked.
   ~Restore();
 
   bool empty() const { return images_.empty(); }
@@ -115,6 +114,7 @@ class Restore {
   std::set<uint32_t> not_resumed_;          // pids
   bool kfd_given_ = false;                  // of the calling task, to CRIU
   bool complete_ = false;
+  bool ended_ = false;  // all work was resumed
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
   Clock::duration waited_{};  // for contents, when all tasks were complete

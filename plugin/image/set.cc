@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "image/chunk_files.h"
 #include "image/container.h"
+#include "image/mappings.h"
 
 namespace amdgpu_criu::image {
 namespace {
@@ -105,6 +107,22 @@ uint64_t Set::contents_bytes(uint32_t gpu_id) const {
     if (file.contents.gpu.gpu_id == gpu_id)
       for (const Object& object : file.contents.objects) bytes += object.size;
   return bytes;
+}
+
+std::map<uint32_t, Set::Vram> Set::kfd_vram() const {
+  std::map<uint32_t, Vram> result;
+  std::set<uint64_t> known;
+  for (const auto& [index, process] : processes_) {
+    Vram& vram = result[index];
+    for (const kernel::Bo& bo : process.bos) {
+      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || bo.flags & AMDGPU_CRIU_BO_IMPORTED ||
+          !known.insert(bo.object_id).second)
+        continue;
+      if (const Device* device = find_device(process, bo.gpu_id))
+        vram[device->actual_gpu_id] += bo.size;
+    }
+  }
+  return result;
 }
 
 void Set::collect_gpus() {

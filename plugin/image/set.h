@@ -54,6 +54,11 @@ class Set {
   const std::map<uint32_t, topology::Gpu>& gpus() const { return gpus_; }
   // Of the memory of that GPU whose contents are in the files.
   uint64_t contents_bytes(uint32_t gpu_id) const;
+  // VRAM that each process allocated through /dev/kfd, by the machine's gpu_id. What processes
+  // share counts once. Memory of render nodes does not count: the kernel moves it to system memory
+  // if VRAM is short.
+  using Vram = std::map<uint32_t, uint64_t>;
+  std::map<uint32_t, Vram> kfd_vram() const;  // by index
 
  private:
   friend Status check_file(const Directory& directory, const std::string& name);

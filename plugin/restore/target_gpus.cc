@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <set>
 #include <thread>
 
 #include "base/log.h"
@@ -32,21 +31,6 @@ constexpr std::chrono::milliseconds kFreedSoon{500};
 // Other restores allocate what they have reserved within this time.
 constexpr std::chrono::seconds kTakenWithin{60};
 constexpr std::chrono::milliseconds kMemoryPoll{100};
-
-// VRAM that the process allocated through /dev/kfd, by the GPU of the images. Memory of render
-// nodes does not count: the kernel moves it to system memory if VRAM is short. known: objects that
-// count as another process's.
-std::map<uint32_t, uint64_t> vram_of(const image::Process& process, std::set<uint64_t>& known) {
-  std::map<uint32_t, uint64_t> result;
-  for (const kernel::Bo& bo : process.bos) {
-    if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || bo.flags & AMDGPU_CRIU_BO_IMPORTED ||
-        !known.insert(bo.object_id).second)
-      continue;
-    const auto device = std::ranges::find(process.devices, bo.gpu_id, &image::Device::gpu_id);
-    if (device != process.devices.end()) result[device->actual_gpu_id] += bo.size;
-  }
-  return result;
-}
 
 template <typename Predicate>
 std::vector<Gpu> only(const std::vector<Gpu>& gpus, const Predicate& predicate) {
@@ -87,10 +71,9 @@ Status TargetGpus::make_first_choice(const image::Set& images, const Interruptio
   new (shared_.data()) Choice{Choice::kFirst};
   for (auto& target : chosen()) new (&target) std::atomic<uint32_t>(0);
   room_.spread = env_.options.replicas;
-  std::set<uint64_t> known;
-  for (const auto& [index, process] : images.processes())
-    for (const auto& [source, bytes] : needed_[index] = vram_of(process, known))
-      room_.needed[source] += bytes;
+  needed_ = images.kfd_vram();
+  for (const auto& [index, vram] : needed_)
+    for (const auto& [source, bytes] : vram) room_.needed[source] += bytes;
   find_candidates();
   if (!sources_.empty()) choose(TRY(plan_with_room(interruption)));
   return {};

@@ -88,7 +88,7 @@ class TargetGpus {
   // Those that the engine gives to the container, or else all.
   Gpus candidates_;
   topology::Room room_;
-  std::map<uint32_t, std::map<uint32_t, uint64_t>> needed_;  // VRAM, by process and source
+  std::map<uint32_t, image::Set::Vram> needed_;  // by process and source
   topology::Assignment reserved_on_;
   std::optional<Reservation> reservation_;
   Mapping shared_;  // by all tasks

@@ -47,9 +47,8 @@ Status read_gpus(const std::string& images, Manifest& manifest) {
     const uint64_t target = gpu.property("gfx_target_version");
     manifest.gpus.push_back({chip_name(target), target, set.contents_bytes(id)});
   }
-  for (const auto& [index, process] : set.processes())
-    for (const kernel::Bo& bo : process.bos)
-      if (bo.domain == AMDGPU_CRIU_DOMAIN_VRAM) manifest.vram += bo.size;
+  for (const auto& [index, vram] : set.kfd_vram())
+    for (const auto& [gpu_id, bytes] : vram) manifest.vram += bytes;
   return {};
 }
 

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "host/host.h"
+#include "image/set.h"
+#include "snapshot/manifest.h"
 #include "snapshot/program.h"
 #include "tests/temp_dir.h"
 
@@ -62,6 +64,31 @@ class Creation : public testing::Test {
       result.push_back(entry.path().filename());
     return result;
   }
+  // Two processes that share a BO; the second one has another, too.
+  void write_images(uint64_t shared, uint64_t own) const {
+    const image::DumpId id = image::new_dump_id();
+    for (uint32_t index = 0; index < 2; index++) {
+      image::Process process;
+      process.dump_id = id;
+      process.index = index;
+      process.pid = 40 + index;
+      process.comm = "server";
+      process.blob.emplace();
+      process.devices = {{0x11, 0x11, true, {}}};
+      process.devices[0].gpu.gpu_id = 0x11;
+      kernel::Bo bo{};
+      bo.gpu_id = 0x11;
+      bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
+      for (uint64_t object = 1; object <= index + 1; object++) {
+        bo.object_id = object;
+        bo.size = object == 1 ? shared : own;
+        process.bos.push_back(bo);
+      }
+      ASSERT_TRUE(image::write_metadata_file(dir_.fd(), image::process_file_name(index),
+                                             image::Kind::kProcess, image::encode(process))
+                      .ok());
+    }
+  }
   bool server_runs() const { return !host::has_ended(server_.pid()); }
 
   const TempDir dir_;
@@ -82,6 +109,15 @@ TEST_F(Creation, KeepsASnapshotWhoseServerHasEnded) {
   EXPECT_EQ(create_with("kill -KILL $server; kill -KILL $$", ":"), 0);
   EXPECT_FALSE(server_runs());
   EXPECT_THAT(names(), IsSupersetOf({"manifest.json", "images"}));
+}
+
+TEST_F(Creation, CountsVramOnceThatProcessesShare) {
+  write_images(5 << 20, 2 << 20);
+  after_ = formatted("cp {}/*.img {}/images", dir_.path(), dir_.file("snapshot"));
+  ASSERT_EQ(create_with("kill -KILL $server", ":"), 0);
+  const auto manifest = read_manifest(dir_.file("snapshot"));
+  ASSERT_TRUE(manifest.ok()) << manifest.error().message();
+  EXPECT_EQ(manifest->vram, 7u << 20);
 }
 
 TEST_F(Creation, RemovesASnapshotWhoseServerCriuHasNotEnded) {

@@ -33,24 +33,31 @@ bool is_named(const topology::Gpu& gpu, size_t index, const std::string& name) {
          name == gpu.pci_address;
 }
 
+GpuCheck::GpuCheck(Fd render, std::string name, GpuCheckTools tools)
+    : render_(std::move(render)),
+      name_(std::move(name)),
+      tools_(tools),
+      workers_(std::make_unique<pipeline::Workers>(
+          pipeline::worker_threads(pipeline::kMaxThreadsOfGpu))) {}
+
 Result<GpuCheck> GpuCheck::create(const std::string& gpu) {
   const host::Host host = host::Host::create();
   const auto all = TRY(host.gpus());
   for (size_t index = 0; index < all.size(); index++) {
     if (!is_named(all[index], index, gpu)) continue;
-    GpuCheck check(TRY(host.open_render(all[index].render_minor)),
-                   formatted("GPU {:#x} ({})", all[index].gpu_id, all[index].pci_address));
-    check.workers_ =
-        std::make_unique<pipeline::Workers>(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
-    return check;
+    return GpuCheck(TRY(host.open_render(all[index].render_minor)),
+                    formatted("GPU {:#x} ({})", all[index].gpu_id, all[index].pci_address));
   }
   return Error::of(ENODEV, "there is no GPU {}", gpu);
 }
 
 Result<uint64_t> GpuCheck::compare(const image::ChunkFiles& files, const image::Contents& contents,
                                    const std::function<void(uint64_t)>& done) {
+  // The parts that an error has left are of another file.
+  parts_.clear();
+  part_bytes_ = 0;
   const auto engine =
-      TRY(gpu::make_sdma_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));
+      TRY(tools_.make_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));
   const uint64_t before = compared_;
   for (const image::Object& object : contents.objects) {
     if (object.hashes.empty()) continue;
@@ -79,7 +86,7 @@ Status GpuCheck::flush(gpu::Engine& engine, const image::ChunkFiles& files) {
   std::map<uint64_t, Fd> memory;
   restore::Objects objects;
   for (const image::Object& part : parts_) {
-    memory[part.object_id] = TRY(gpu::allocate_vram(render_, part.size));
+    memory[part.object_id] = TRY(tools_.allocate(render_, part.size));
     objects.push_back(&part);
   }
   const auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {

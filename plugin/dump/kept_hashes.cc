@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <set>
 
 #include "base/log.h"
 
@@ -97,17 +96,21 @@ Result<std::vector<VramOfGpu>> vram_of(kernel::Api& api, const host::Host& host,
   std::vector<VramOfGpu> result;
   for (topology::Gpu& gpu : TRY(host.gpus())) result.push_back({std::move(gpu), {}});
   VramOfGpu unknown;
-  std::set<uint64_t> counted;
+  std::map<uint64_t, VramOfGpu*> counted;  // by object id
   for (const PausedClient* client : tree.paused_clients()) {
     const auto state = TRY(api.checkpoint(client->node(), tree.session(), client->info()));
+    const auto owners = tree.owners_of(*client);
     for (const kernel::Bo& bo : state.bos) {
-      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || !counted.insert(bo.object_id).second) continue;
+      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM) continue;
       const auto device =
           std::ranges::find(state.devices, bo.gpu_id, &kernel::CheckpointDevice::gpu_id);
       const uint32_t id = device == state.devices.end() ? bo.gpu_id : device->actual_gpu_id;
       const auto found =
           std::ranges::find(result, id, [](const VramOfGpu& one) { return one.gpu.gpu_id; });
-      (found == result.end() ? unknown : *found).bos.push_back(bo);
+      const auto [known, first] =
+          counted.emplace(bo.object_id, found == result.end() ? &unknown : &*found);
+      if (first) known->second->bos.push_back(bo);
+      known->second->owners[bo.object_id].insert(owners.begin(), owners.end());
     }
   }
   result.push_back(std::move(unknown));

@@ -2,6 +2,8 @@
 // What the VRAM of a paused tree was, to be compared before its work continues.
 #pragma once
 
+#include <map>
+#include <set>
 #include <vector>
 
 #include "dump/tree.h"
@@ -13,6 +15,8 @@ namespace amdgpu_criu::dump {
 struct VramOfGpu {
   topology::Gpu gpu;
   std::vector<kernel::Bo> bos;  // each once
+  // The processes that have it, by object id. It is freed when they have ended.
+  std::map<uint64_t, std::set<pid_t>> owners{};
   uint64_t bytes() const;
 };
 

@@ -15,6 +15,28 @@ uint64_t sum(const std::vector<VramOfGpu>& vram) {
                          [](uint64_t all, const VramOfGpu& one) { return all + one.bytes(); });
 }
 
+// Finds out once whether a process has ended.
+class Living {
+ public:
+  bool has_any(const std::set<pid_t>& processes) {
+    return std::ranges::any_of(processes, [this](pid_t pid) {
+      const auto [known, first] = lives_.try_emplace(pid);
+      if (first) known->second = !host::has_ended(pid);
+      return known->second;
+    });
+  }
+  // Of BOs that a process still has.
+  uint64_t bytes_of(const VramOfGpu& vram) {
+    uint64_t bytes = 0;
+    for (const kernel::Bo& bo : vram.bos)
+      if (has_any(vram.owners.at(bo.object_id))) bytes += bo.size;
+    return bytes;
+  }
+
+ private:
+  std::map<pid_t, bool> lives_;
+};
+
 Status check_kernel(kernel::Api& api, Tree& tree) {
   const auto clients = tree.paused_clients();
   if (clients.empty()) return {};
@@ -75,23 +97,35 @@ Result<Suspension> Suspension::suspend(kernel::Api& api, const host::Host& host,
                        "allows for GPUs (half of all, see ttm.pages_limit): {}",
                        needed >> kMebibyteShift, evicted.error().message());
     }
-    result.kept_ += evicted->kept;
+    const auto owners = tree.owners_of(*client);
+    result.kept_.push_back({{owners.begin(), owners.end()}, evicted->kept});
   }
   // Not the sum over the clients, who may have the same BOs.
-  result.bytes_ = needed - std::min(needed, result.kept_);
+  result.bytes_ = needed - std::min(needed, result.kept());
   return result;
 }
 
+uint64_t Suspension::kept() const {
+  return std::accumulate(kept_.begin(), kept_.end(), uint64_t{0},
+                         [](uint64_t all, const Kept& one) { return all + one.bytes; });
+}
+
 Status Suspension::check_room(const host::Host& host) const {
+  Living living;
+  uint64_t kept = 0;
+  for (const Kept& one : kept_)
+    if (living.has_any(one.owners)) kept += one.bytes;
   for (const topology::Gpu& gpu : TRY(host.gpus())) {
     const auto found =
         std::ranges::find(vram_, gpu.gpu_id, [](const VramOfGpu& one) { return one.gpu.gpu_id; });
     const auto free = host.vram_free(gpu.render_minor);
-    if (found == vram_.end() || !free || found->bytes() <= *free + kept_) continue;
+    if (found == vram_.end() || !free) continue;
+    const uint64_t needed = living.bytes_of(*found);
+    if (needed <= *free + kept) continue;
     return Error::of(ENOMEM,
                      "it needs {} MiB of VRAM of {}, and others have left {} MiB: end or suspend "
                      "what uses this GPU",
-                     found->bytes() >> kMebibyteShift, gpu.describe(), *free >> kMebibyteShift);
+                     needed >> kMebibyteShift, gpu.describe(), *free >> kMebibyteShift);
   }
   return {};
 }

@@ -16,10 +16,11 @@ class Suspension {
                                     const std::function<void(uint64_t)>& begin);
 
   uint64_t bytes() const { return bytes_; }
-  uint64_t kept() const { return kept_; }
+  uint64_t kept() const;
   // Bytes whose hashes are kept.
   uint64_t hashed() const { return hashes_.bytes(); }
-  // Fails if a GPU has less VRAM free than the tree needs there.
+  // Fails if a GPU has less VRAM free than the tree needs there. Processes that have ended need
+  // none.
   Status check_room(const host::Host& host) const;
   // To be called before the tree is unpaused: EIO if memory is not what it was.
   Result<uint64_t> compare(kernel::Api& api, const host::Host& host, Tree& tree,
@@ -28,10 +29,15 @@ class Suspension {
   }
 
  private:
+  // What could not be moved of an open file.
+  struct Kept {
+    std::set<pid_t> owners;
+    uint64_t bytes;
+  };
   std::vector<VramOfGpu> vram_;
+  std::vector<Kept> kept_;
   KeptHashes hashes_;
   uint64_t bytes_ = 0;
-  uint64_t kept_ = 0;
 };
 
 // Host memory that programs can still get, as the kernel estimates it.

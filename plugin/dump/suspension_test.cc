@@ -129,6 +129,35 @@ TEST_F(Suspending, ResumesOnlyIfThereIsRoom) {
   EXPECT_THAT(status.error().message(), HasSubstr("others have left 1 MiB"));
 }
 
+// The first file is of two processes, the second one of another process.
+TEST_F(Suspending, ResumesWithoutRoomForProcessesThatHaveEnded) {
+  Fd render = open(testing_support::kRenderPath);
+  auto& fake = state_.renders.emplace_back();
+  fake.file = std::move(*render.duplicate());
+  fake.bos = {testing_support::vram_bo(3, 4 * kMebibyte, 3 * kOffset)};
+  add_object(state_, fake.bos.front(), 1);
+  state_.kept = kMebibyte / 2;
+  const pid_t other = fork();
+  if (other == 0) ::pause(), _exit(0);
+  render.reset();
+  ASSERT_TRUE(tree_.add(other).ok());
+  const auto suspension = suspend();
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_EQ(announced_, 7 * kMebibyte);
+  EXPECT_EQ(suspension->kept(), kMebibyte);
+  set_vram(8 * kMebibyte, 5 * kMebibyte);
+  EXPECT_THAT(suspension->check_room(host_).error().message(), HasSubstr("it needs 7 MiB"));
+  syscall(SYS_kill, other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  EXPECT_TRUE(suspension->check_room(host_).ok());
+  set_vram(8 * kMebibyte, 6 * kMebibyte);
+  EXPECT_THAT(suspension->check_room(host_).error().message(), HasSubstr("it needs 3 MiB"))
+      << "the other process has kept nothing any more";
+  end_child();
+  EXPECT_TRUE(suspension->check_room(host_).ok());
+  start_child();
+}
+
 TEST_F(Suspending, ComparesTheMemoryThatIsBack) {
   testing_support::hashes_of_gpu = -1;
   const auto suspension = suspend();

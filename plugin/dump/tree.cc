@@ -98,6 +98,16 @@ const PausedClient* Tree::kfd_of(pid_t pid) const {
   return found == kfd_clients_.end() ? nullptr : &*found;
 }
 
+std::vector<pid_t> Tree::owners_of(const PausedClient& client) const {
+  const auto render = std::ranges::find_if(
+      renders_, [&](const OpenRender& one) { return one.paused && &*one.paused == &client; });
+  if (render == renders_.end()) return {client.info().pid};
+  std::vector<pid_t> result;
+  for (const Member& member : members_)
+    if (std::ranges::count(render->holders, member.number) > 0) result.push_back(member.pid);
+  return result;
+}
+
 Result<OpenRender*> Tree::find_render(int fd, unsigned minor) {
   for (OpenRender& render : renders_)
     if (render.minor == minor && TRY(host::same_file(fd, render.file.get()))) return &render;

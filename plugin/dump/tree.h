@@ -133,6 +133,8 @@ class Tree {
   const Member* member_of(pid_t pid) const;
   // The /dev/kfd that the process opened; null: none.
   const PausedClient* kfd_of(pid_t pid) const;
+  // The processes whose memory it is: that of /dev/kfd, or all that have the file open.
+  std::vector<pid_t> owners_of(const PausedClient& client) const;
   Result<OpenRender*> find_render(int fd, unsigned minor);
 
  private:

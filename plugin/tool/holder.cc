@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/pipe.h"
@@ -187,6 +188,14 @@ class Holder {
   std::vector<Pidfd> held_;
 };
 
+// Others may wait until what the caller has left open is closed: a lock of flock(1), or a pipe.
+void close_inherited_except(const Fd& kept) {
+  constexpr unsigned kFirst = STDERR_FILENO + 1;
+  const auto number = static_cast<unsigned>(kept.get());
+  if (number > kFirst) (void)close_range(kFirst, number - 1, 0);
+  (void)close_range(std::max(number + 1, kFirst), ~0u, 0);
+}
+
 void leave_terminal() {
   const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), fd);
@@ -200,6 +209,7 @@ bool write_all(const Fd& to, const std::string& text) {
 // `report` gets kMoves with a number, then kPaused with what is announced, or the reason of a
 // failure. If its reader has ended, nothing stays paused.
 int hold(pid_t pid, Purpose& purpose, Fd report) {
+  close_inherited_except(report);
   setsid();
   signal(SIGPIPE, SIG_IGN);
   Fd asking;

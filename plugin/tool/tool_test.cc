@@ -347,6 +347,28 @@ TEST_F(Tool, AFreezeWhoseHolderDiesFails) {
   EXPECT_THAT(outcome.output, HasSubstr("the process that was to hold the pause has died"));
 }
 
+// Its caller may have the lock of flock(1), whose next user would wait for the end of the pause.
+TEST_F(Tool, TheHolderOfAFreezeClosesWhatItsCallerHadOpen) {
+  const OtherFreeze other(dir_);
+  bool closed = false;
+  std::jthread observer([&] {
+    std::vector<pid_t> tools;
+    while ((tools = running_tools()).size() < 2) usleep(1000);
+    const std::string inherited = formatted("/proc/{}/fd/9", tools.back());
+    for (int i = 0; i < 2000 && !closed; i++) {
+      usleep(1000);
+      std::error_code error;
+      closed = !std::filesystem::is_symlink(inherited, error);
+    }
+    closed &= !host::has_ended(tools.back());
+    kill(tools.back(), SIGKILL);
+  });
+  const Outcome outcome = run(formatted("freeze --pid {} 9>{}", getpid(), dir_.file("lock")));
+  observer.join();
+  EXPECT_EQ(outcome.status, 2) << outcome.output;
+  EXPECT_TRUE(closed);
+}
+
 TEST_F(Tool, BenchReportsThatThereIsNoGpu) {
   if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
   const Outcome outcome = run("bench --size 1 --directory " + dir_.path());

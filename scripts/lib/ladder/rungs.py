@@ -64,9 +64,8 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
 
 # The libraries of ROCm 7.2 whose own tests run, by the names of the images of scripts/rocm.
 LIBRARIES = {"hipcub": "hipCUB", "opencl": "OpenCL, and piglit", "rccl": "RCCL, on two GPUs",
-             "rocblas": "rocBLAS", "rocfft": "rocFFT", "rocprim": "rocPRIM", "rocr": "ROCr, the runtime",
-             "rocrand": "rocRAND", "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE", "rocthrust": "rocThrust",
-             "rocwmma": "rocWMMA"}
+             "rocblas": "rocBLAS", "rocfft": "rocFFT", "rocprim": "rocPRIM", "rocrand": "rocRAND",
+             "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE", "rocthrust": "rocThrust", "rocwmma": "rocWMMA"}
 
 
 def library(name: str) -> tuple[Rung, Rung]:

@@ -3,7 +3,7 @@
 """train_rccl.py RANKS [STEPS]: data-parallel training by RANKS processes, a GPU each, whose gradients RCCL adds.
 
 Each rank computes the gradients of its own samples. All ranks then have the sums, and the same weights. Rank 0
-is the first process: it takes the signals of a workload, and tells the others what to do by pipes. A verdict
+is the first process: it takes the signals of a workload, and sends each request to the others by pipes. A verdict
 compares the weights of all ranks.
 """
 
@@ -16,7 +16,7 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
-from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_void_p
+from ctypes import byref, c_float, c_size_t, c_uint, c_void_p
 from pathlib import Path
 
 COUNT, GROUP = 1 << 17, 256
@@ -174,23 +174,23 @@ def say(line: str) -> None:
 
 def lead(ranks: int, steps: int, code: bytes, pipes: list[int]) -> int:
     """Rank 0."""
-    def tell(what: bytes) -> bytes:
+    def send(what: bytes) -> bytes:
         for pipe in pipes:
             os.write(pipe, what)
         return what
 
     requests = Requests()
-    rank = Rank(0, ranks, code, tell)
+    rank = Rank(0, ranks, code, send)
     say(f"ready: {ranks} ranks, {COUNT} weights")
     while not requests.end and not (steps and rank.step == steps):
         verify, requests.verdict = requests.verdict, False
-        tell(VERIFY if verify else STEP)
+        send(VERIFY if verify else STEP)
         line = rank.one_step()
         good = not verify or rank.all_are_equal()
         say(line)
         if verify:
             say("verify ok" if good else "verify FAILED: ranks have other weights")
-    tell(END)
+    send(END)
     equal = rank.all_are_equal()
     say(f"weights {rank.digest()}")
     good = all([os.wait()[1] == 0 for _ in pipes]) and equal

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,23 +84,25 @@ def read_rungs(rungs: Iterable[str], every: Iterable[str], build: Path, suites: 
     found: dict[str, Outcome] = {}
     every = list(every)
     for rung in rungs:
+        seconds = _seconds(build / "log" / f"check-{rung}.log")
         for file in results.files_of(rung, every, build / "results"):
             # Of the suite hip-navi31, the rung hip writes hip-navi31.tap; of hip, hip-hip.tap.
             suite = file.stem if file.stem in suites else file.stem.removeprefix(f"{rung}-")
             total = results.read([file])
-            one = Outcome(date, total.passed, len(total.failures), len(total.skips),
-                          _seconds(build / "log" / f"check-{rung}.log", suite))
+            one = Outcome(date, total.passed, len(total.failures), len(total.skips), round(seconds[suite]))
             name = suite if suite in suites else rung
             found.setdefault(name, Outcome(date)).add(one)
     return found
 
 
-def _seconds(log: Path, suite: str) -> int:
-    """The sum of the times that the guest of the suite has printed."""
-    times = results.Results()
+def _seconds(log: Path) -> defaultdict[str, float]:
+    """For each suite, the sum of the times that its guest has printed."""
+    times, sums = results.Results(), defaultdict[str, float](float)
     if log.exists():
         times.add_printed_times(log.read_text(errors="replace").splitlines(), "")
-    return round(sum(seconds for seconds, name in times.times if name.startswith(f": {suite}/")))
+    for seconds, name in times.times:
+        sums[name.removeprefix(": ").split("/")[0]] += seconds
+    return sums
 
 
 def suite_names(directory: Path) -> set[str]:

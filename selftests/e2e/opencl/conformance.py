@@ -73,8 +73,8 @@ class Gpu:
         self.queue = cl.CommandQueue(self.context)
         self.random = np.random.default_rng(SEED)
 
-    def build(self, source: str) -> Any:
-        return cl.Program(self.context, source).build()
+    def build(self, source: str, *options: str) -> Any:
+        return cl.Program(self.context, source).build(list(options))
 
     def buffer(self, data: np.ndarray) -> Any:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
@@ -188,10 +188,10 @@ def check_barrier(gpu: Gpu) -> None:
 
 
 def check_group_functions(gpu: Gpu) -> None:
-    program = cl.Program(gpu.context, """kernel void f(global uint* out, global const uint* x) {
+    program = gpu.build("""kernel void f(global uint* out, global const uint* x) {
       size_t i = get_global_id(0);
       out[i] = work_group_scan_inclusive_add(x[i]) + work_group_reduce_max(x[i])
-        + work_group_broadcast(x[i], 17) + work_group_any(x[i] == 5); }""").build("-cl-std=CL2.0")
+        + work_group_broadcast(x[i], 17) + work_group_any(x[i] == 5); }""", "-cl-std=CL2.0")
     values = gpu.random.integers(0, 1 << 20, COUNT, np.uint32)
     found = gpu.run(program.f, (COUNT,), np.zeros(COUNT, np.uint32), values, group=(256,))
     rows = values.reshape(-1, 256)
@@ -202,7 +202,7 @@ def check_group_functions(gpu: Gpu) -> None:
 
 def check_atomics(gpu: Gpu, kind: str) -> None:
     narrow = INTEGERS[kind]
-    program = cl.Program(gpu.context, f"""
+    program = gpu.build(f"""
       #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
       #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
       kernel void f(global {kind}* out, global const {kind}* x) {{
@@ -212,7 +212,7 @@ def check_atomics(gpu: Gpu, kind: str) -> None:
         atomic_fetch_max_explicit(to + 1, x[i], memory_order_relaxed, memory_scope_device);
         atomic_fetch_min_explicit(to + 2, x[i], memory_order_relaxed, memory_scope_device);
         atomic_fetch_xor_explicit(to + 3, x[i], memory_order_relaxed, memory_scope_device);
-        atomic_fetch_or_explicit(to + 4, x[i], memory_order_relaxed, memory_scope_device); }}""").build("-cl-std=CL2.0")
+        atomic_fetch_or_explicit(to + 4, x[i], memory_order_relaxed, memory_scope_device); }}""", "-cl-std=CL2.0")
     values = gpu.random.integers(0, np.iinfo(narrow).max, COUNT, narrow)
     found = gpu.run(program.f, (COUNT,), np.array([0, 0, np.iinfo(narrow).max, 0, 0], narrow), values)
     expect_same(found, np.array([values.sum(dtype=narrow), values.max(), values.min(), np.bitwise_xor.reduce(values),

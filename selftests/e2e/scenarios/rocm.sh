@@ -67,6 +67,11 @@ sleep_us() { read -rt "$(($1 / 1000000)).$(printf %06d $(($1 % 1000000)))" <>"$D
 
 group_gone() { ! pgrep -g "$PID" >/dev/null; }
 
+count_waves() { # count_waves IMAGES: sets WAVES
+  WAVES=$("$PAYLOAD/bin/saved_waves" "$1" | sed -n 's/^waves \([0-9]*\).*/\1/p')
+  [[ $WAVES ]] || fail "the waves of $1 cannot be read"
+}
+
 # dump_until_waves NUMBER LOOKS: dumps, and again a little later while no wave is saved, at most LOOKS times, and kills
 # the processes; sets WAVES. Fails if the case ends before. With connections one dump only: they stay locked after it.
 dump_until_waves() {
@@ -75,8 +80,7 @@ dump_until_waves() {
   for ((look = 1; ; look++)); do
     rm -rf "$DIR/images$1"
     alive "$PID" && criu_dump "dump$1" "$DIR/images$1" "${final[@]}" "${DUMP_OPTIONS[@]}" || return
-    WAVES=$("$PAYLOAD/bin/saved_waves" "$DIR/images$1" | sed -n 's/^waves \([0-9]*\).*/\1/p')
-    [[ $WAVES ]] || fail "the waves of $DIR/images$1 cannot be read"
+    count_waves "$DIR/images$1"
     ((WAVES == 0 && look < $2 && !CONNECTS)) || break
     kill -CONT -- "-$PID"
     sleep_us $((RANDOM % 500 * 1000))
@@ -168,7 +172,7 @@ dump_in_collective() {
     criu_dump "dump$what" "$DIR/images" --ghost-limit 100000000 --tcp-established --link-remap ||
       fail "criu dump ended with status $?"
     connections_are_saved "$DIR/images"
-    WAVES=$("$PAYLOAD/bin/saved_waves" "$DIR/images" | sed -n 's/^waves \([0-9]*\).*/\1/p')
+    count_waves "$DIR/images"
     unset AMDGPU_CRIU_MAP
     ((RANKS > 2 || ($1 + try) % 2)) || swap_gpus
     free_ports

@@ -2,7 +2,8 @@
 // rocr_kernels: compiled kernels launched through stock ROCr, each result compared with the CPU's.
 // Step n draws numbers (Philox) with a key made of n, sums them through LDS, counts their bytes
 // with atomics, works on them in private memory, sorts them, and multiplies two matrices. With
-// --held a step ends with a kernel that runs until a verdict or the end is requested. A line is
+// --held N a step ends with a kernel of N work-groups that runs until a verdict or the end is
+// requested. A line is
 // printed before it starts, so that a dump can meet its waves. With --plain the data is in ordinary
 // memory, which each step gives back first: the GPU finds no page of it mapped (XNACK). Device
 // memory that no step changes is compared for a verdict.
@@ -30,8 +31,8 @@ using amdgpu_criu::Result;
 using amdgpu_criu::Status;
 
 constexpr uint32_t kNumbers = 2048, kGroup = 256, kMatrix = 32, kPrivateRounds = 20;
-constexpr uint32_t kChurned = 8 * kGroup;  // a work-group for each XCC of an MI300X
-static_assert(kNumbers == 8 * kGroup);     // the kernel sort
+constexpr uint32_t kChurned = kHeldMax * kGroup;
+static_assert(kNumbers == 8 * kGroup);  // the kernel sort
 constexpr uint64_t kDeviceSeed = 3;
 constexpr size_t kStaging = 4 << 20;
 
@@ -60,7 +61,7 @@ struct Workload {
   AqlUserQueue queue;
   Signal done_signal;
   unsigned timeout_ms;
-  bool held;
+  unsigned held;  // work-groups
   uint64_t done = 0;
 
   Shared& data() const {
@@ -147,17 +148,18 @@ Status launch_all(Workload& w, uint32_t key0, uint32_t key1) {
 // A kernel that was started again instead of continued would give other numbers.
 Status launch_held(Workload& w, uint64_t step) {
   Shared& data = w.data();
-  std::array<uint32_t, kChurned> expected;
-  std::copy_n(data.numbers.begin(), kChurned, expected.begin());
-  data.churned = expected;
+  const uint32_t size = w.held * kGroup;
+  std::vector<uint32_t> expected(data.numbers.begin(), data.numbers.begin() + size);
+  std::ranges::copy(expected, data.churned.begin());
   data.stop = 0;
   say(amdgpu_criu::formatted("long kernel of step {}", step));
-  TRY(submit(w, w.kernels.churn_until, {{kChurned, 1}, {kGroup, 1}}, data.churned.data(),
+  TRY(submit(w, w.kernels.churn_until, {{size, 1}, {kGroup, 1}}, data.churned.data(),
              data.rounds.data(), &data.stop));
   TRY(held_until_requested(w.done_signal, data.stop, w.timeout_ms));
-  for (size_t group = 0; group < data.rounds.size(); ++group)
+  for (size_t group = 0; group < w.held; ++group)
     churn(std::span(expected).subspan(group * kGroup, kGroup), data.rounds[group]);
-  if (data.churned != expected) return Error::of(EBADMSG, "a number of the long kernel is wrong");
+  if (!std::ranges::equal(expected, std::span(data.churned).first(size)))
+    return Error::of(EBADMSG, "a number of the long kernel is wrong");
   return {};
 }
 

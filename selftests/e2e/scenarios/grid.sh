@@ -56,14 +56,14 @@ restored_without_room() {
   fail "a board without room was accepted"
 }
 
-# Waves that have room in their shader engine on any board of the kind.
+# Waves that have room in their shader engine on any board of the kind: two work-groups in each.
 scenario_uneven_moved() {
   STEPS_WANTED=0
   need_gpus 2
   need_plugin
   local -a ids
   mapfile -t ids < <(gpu_ids)
-  start rocr_kernels --held 1
+  start rocr_kernels --held 4
   all_memory_is_right "before the dump"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill dump "$DIR/images"

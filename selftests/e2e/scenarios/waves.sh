@@ -70,7 +70,7 @@ long_kernels_continue() { # long_kernels_continue [OPTION VALUE]
   STEPS_WANTED=0
   need_gpus 1
   need_plugin
-  start rocr_kernels --held 1 "$@"
+  start rocr_kernels --held 8 "$@"
   all_memory_is_right "before the dump"
   misses_pages "before the dump"
   in_long_kernel $(($(last_step) + 1))
@@ -95,7 +95,7 @@ scenario_rocr_waves_moved() {
   STEPS_WANTED=0
   need_gpus 2
   need_plugin
-  start rocr_kernels --held 1
+  start rocr_kernels --held 8
   all_memory_is_right "before the dump"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill dump "$DIR/images"
@@ -210,7 +210,7 @@ scenario_debugger_waves() {
   DEBUGGER=1 STEPS_WANTED=0
   need_gpus 1
   need_plugin
-  start rocr_kernels --held 1
+  start rocr_kernels --held 8
   all_memory_is_right "before the dump"
   in_long_kernel $(($(last_step) + 1))
   read_registers "suspended queue" "$PID" || fail "$(tail -n 1 "$DIR/registers")"

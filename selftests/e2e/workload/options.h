@@ -7,6 +7,8 @@
 
 namespace e2e {
 
+inline constexpr unsigned kHeldMax = 8;  // one for each XCC of an MI300X
+
 struct Options {
   unsigned gpus = 1;
   unsigned processes = 1;
@@ -28,7 +30,7 @@ struct Options {
   bool keep_render = false;  // do not close render nodes
   uint64_t operations = 60;  // chosen at random
   bool plain = false;        // the data is in ordinary memory
-  bool held = false;         // a step ends with a kernel that runs until a verdict is requested
+  unsigned held = 0;         // work-groups of a kernel that runs until a verdict is requested
   bool full = false;         // kernels fill the GPU
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps

@@ -310,6 +310,57 @@ TEST_F(kinds, an_svm_range_whose_pages_become_huge_meanwhile_is_registered)
 	expect_registered(_metadata, self, make_huge);
 }
 
+/* --- Pages that another process has, too, as CRIU restores those of parent and child */
+
+static int make_svm_in_vram(struct kfd *kfd, struct carry *carry)
+{
+	const struct kfd_ioctl_svm_attribute prefetch = {
+		KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, kfd->gpu.gpu_id,
+	};
+	int ret = make_svm(kfd, carry);
+
+	return ret ? ret : set_svm(kfd, notes_of(carry)->svm, SVM_SIZE, &prefetch, 1);
+}
+
+/* Returns whether they are as they were made, when the test has closed the pipe. */
+static bool child_has(const __u32 *words, int end)
+{
+	char byte;
+
+	if (read(end, &byte, 1))
+		return false;
+	for (size_t i = 0; i < SVM_SIZE / sizeof(__u32); i++)
+		if (words[i] != i * 3)
+			return false;
+	return true;
+}
+
+TEST_F(kinds, what_the_gpu_writes_to_an_svm_range_in_vram_a_child_does_not_see)
+{
+	struct notes *notes = self->notes;
+	int ends[2], status;
+	__u32 *words;
+	pid_t child;
+
+	MAKE(make_svm_in_vram, "this kernel has no SVM ranges");
+	ASSERT_EQ(0, restore(self));
+	words = (__u32 *)notes->svm;
+	ASSERT_EQ(0, pipe(ends));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(ends[1]);
+		_exit(!child_has(words, ends[0]));
+	}
+	EXPECT_EQ(0, criu_resume(&self->kfd.node, self->session, 0));
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &notes->queues[0]));
+	kfd_sdma_write(&notes->queues[0], words, 0xcafe);
+	EXPECT_TRUE(kfd_becomes(words, 0xcafe, SOON * patience()));
+	close(ends[1]);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
 /* --- Events */
 
 static __u64 *event_slots;

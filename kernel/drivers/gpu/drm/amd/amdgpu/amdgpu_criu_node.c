@@ -414,14 +414,15 @@ int amdgpu_criu_restore(struct criu_plan *plan)
 /*
  * Brings in memory of a process. hmm_range_fault() fails with -EFAULT, as for memory that is not
  * mapped, if there is no memory or if userfaultfd has not filled a page, and waits unkillably for a
- * file system in user space. Without @all, omits what it can bring in itself. Omits memory that is
- * not mapped or not accessible. Returns -ENOMEM, or -EINTR if the caller is killed.
+ * file system in user space. Without @all, omits what it can bring in itself, but copies pages that
+ * fork() has shared, which would migrate for each process that has them. Omits memory that is not
+ * mapped or not accessible. Returns -ENOMEM, or -EINTR if the caller is killed.
  */
 int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all)
 {
 	const u64 end = start + size;
 	struct vm_area_struct *vma;
-	int locked = 0;
+	int gup, locked = 0;
 	long num = 0;
 	u64 last;
 
@@ -434,19 +435,18 @@ int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all)
 			break;
 		at = max_t(u64, at, vma->vm_start);
 		last = min_t(u64, end, vma->vm_end);
-		num = 0;
-		if (all || vma->vm_file || userfaultfd_armed(vma))
-			num = get_user_pages_remote(mm, at, (last - at) >> PAGE_SHIFT,
-						    vma->vm_flags & VM_WRITE ? FOLL_WRITE : 0,
-						    NULL, &locked);
+		gup = vma->vm_flags & VM_WRITE ? FOLL_WRITE : 0;
+		if (!all && !vma->vm_file && !userfaultfd_armed(vma))
+			gup |= FOLL_DUMP; /* stops at a page that is not there */
+		num = get_user_pages_remote(mm, at, (last - at) >> PAGE_SHIFT, gup, NULL, &locked);
 		if (num == -ENOMEM || fatal_signal_pending(current))
 			break;
+		if (gup == (FOLL_WRITE | FOLL_DUMP))
+			last = at + PAGE_SIZE;
 	}
 	if (locked)
 		mmap_read_unlock(mm);
-	if (fatal_signal_pending(current))
-		return -EINTR;
-	return num == -ENOMEM ? num : 0;
+	return fatal_signal_pending(current) ? -EINTR : num == -ENOMEM ? num : 0;
 }
 
 int amdgpu_criu_unpause(struct criu_call *call, void *data)

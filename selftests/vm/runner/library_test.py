@@ -7,6 +7,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from guest.library_frameworks import FRAMEWORKS, PASSED, Verdicts
+
 from .ktap import FAIL, PASS, Parser
 
 LIBRARY = Path(__file__).resolve().parents[1] / "guest" / "library"
@@ -30,6 +32,7 @@ for case in cases:
     if case not in wanted:
         continue
     print("[ RUN      ]", case, flush=True)
+    print(os.environ.get("SAYS", ""), flush=True)
     kind = case.split(".")[1]
     if kind in bad and kind == "Dies":
         print("HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION", flush=True)
@@ -78,6 +81,20 @@ for case in open(file).read().splitlines():
     print({"wrong": "fail", "skips": "skip"}.get(status, status) + ":", name, "  ", flush=True)
 """
 
+# How a case begins, and passes.
+CASES = {"program": ("[ RUN      ] a.b", "[       OK ] a.b (3 ms)"),
+         "thrust": ("Running a.b...\r", "[PASS]  2.9 ms a.b"), "piglit": ("running: a.b  ", "pass: a.b  ")}
+
+
+class FrameworksTest(unittest.TestCase):
+    def test_each_reads_only_its_own_lines(self) -> None:
+        for name, (begin, end) in CASES.items():
+            verdicts = Verdicts(FRAMEWORKS[name].read_line)
+            foreign = [line for other, lines in CASES.items() if other != name for line in lines]
+            self.assertEqual([verdicts.line(line) for line in (begin, *foreign)],
+                             ["a.b"] + [None] * len(foreign), name)
+            self.assertEqual((verdicts.line(end), verdicts.of), ("a.b", {"a.b": PASSED}), name)
+
 
 class LibraryTest(unittest.TestCase):
     def setUp(self) -> None:
@@ -116,6 +133,12 @@ class LibraryTest(unittest.TestCase):
         self.assertEqual(self.status, 1)
         self.assertIn("# gfx942, 2 XCCs", self.output)
         self.assertIn("1 skipped by themselves", self.output)
+
+    def test_a_line_of_another_framework_begins_no_case(self) -> None:
+        for line in ("running: x", "Running x..."):
+            results = self.run_list(BAD="none", SAYS=line)
+            self.assertEqual({outcome for outcome, _ in results.values()}, {PASS}, line)
+            self.assertEqual(len(results), 6, line)
 
     def test_known_cases_fail_nothing_until_they_pass(self) -> None:
         known = ("known a_test/*.Wrong # x", "known a_test/*.Dies on gfx942 # y",

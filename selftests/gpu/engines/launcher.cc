@@ -134,6 +134,8 @@ void Launcher::set_scratch(uint64_t base) {
 
 amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
   packet_index_ = packet_index;
+  // The log then shows which dispatches an instruction that is missing stops.
+  context_.cores.forget_reasons();
   const bool per_xcc = std::exchange(scratch_per_xcc_, false);
   for (Share& share : shares_) {
     if (auto started = start_share(share, space, per_xcc); !started.ok()) {

@@ -38,8 +38,9 @@ class Cores {
   std::string report() const;
 
   // Reports an instruction that the cores lack, which its wave handles. Each reason is reported
-  // once.
+  // once until forget_reasons().
   void complain(const std::string& reason, const std::string& text);
+  void forget_reasons() { reasons_.clear(); }
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
  private:

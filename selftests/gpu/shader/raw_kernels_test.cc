@@ -173,6 +173,16 @@ TEST_F(TrappingKernels, EveryWaveIsReportedButTheInstructionIsNamedOnce) {
   EXPECT_EQ(gpu_.reports().size(), 1u);
 }
 
+TEST(MissingInstructions, AreNamedOnceInEachDispatch) {
+  shader::Cores cores;
+  for (const char* text : {"first", "second"}) {
+    cores.forget_reasons();
+    cores.complain("s_sendmsghalt is not modelled", text);
+    cores.complain("s_sendmsghalt is not modelled", "of another wave");
+    EXPECT_THAT(cores.take_complaints(), ::testing::ElementsAre(text));
+  }
+}
+
 TEST_F(TrappingKernels, AFaultEntersTheTrapHandler) {
   gpu_.memory.punch_hole(queue_.base, 0x700000 / FakeMemory::kPage);
   // s_mov_b32 s0, 0x700000; s_mov_b32 s1, 0; s_load_dword s2, s[0:1], 0

@@ -297,6 +297,7 @@ class Checker:
         except GuestLost as error:
             self.record(step.suite, step.title, record.finish(None, [str(error)]))
             raise
+        record.note(guest.kernel.refused.table(number))
         problems = [f"left behind: {text}" for text in differences(guest.usage, before)]
         problems += [str(complaint) for complaint in guest.kernel.of(number)]
         self.record(step.suite, step.title, record.finish(status, problems))

@@ -6,7 +6,8 @@ messages:
 
     vm: begin N / vm: end N    command N of the runner runs; init writes these
     vm: test NAME / vm: tested NAME
-                               one test of the command runs; programs that start tests write these
+                               one test of the command runs; programs that start tests write these.
+                               After "tested" alone, NAME owns the complaints of the GPU models so far
     vm: allow PATTERN          complaints that match are expected from here on, until "vm: disallow"
                                or the end of the test, or of the command outside of a test
     vm: allow-in NAME PATTERN  the same while the test of that name runs, in this command
@@ -20,6 +21,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from .refused_instructions import RefusedInstructions
 
 _TIME = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s?(?:\[\s*[TC]\d+\]\s?)?")
 _MARK = re.compile(r"^vm: (?P<verb>begin|end|test|tested|allow|allow-in|disallow)"
@@ -95,6 +98,7 @@ class Watcher:
         self.test = ""
         self.finished: set[int] = set()
         self.complaints: list[Complaint] = []
+        self.refused = RefusedInstructions()
         self._context: list[str] | None = None  # of the last complaint, which lines still join
         self._allowed: list[re.Pattern[str]] = []
         self._allowed_in: list[tuple[str, re.Pattern[str]]] = []
@@ -103,7 +107,8 @@ class Watcher:
     def line(self, raw: str) -> None:
         text = message(raw)
         if mark := _MARK.match(text):
-            self.collect(lambda: self._mark(mark["verb"], mark["argument"] or ""))
+            ended = mark["argument"] if mark["verb"] == "tested" else ""
+            self.collect(lambda: self._mark(mark["verb"], mark["argument"] or ""), ended)
             return
         if igt := _IGT.match(text):
             name = f"{igt['program']}@{igt['subtest']}" if igt["begin"] else ""
@@ -118,10 +123,10 @@ class Watcher:
         elif self._context is not None and len(self._context) < LINES_KEPT:
             self._context.append(text)
 
-    def collect(self, mark: Callable[[], None] = lambda: None) -> None:
+    def collect(self, mark: Callable[[], None] = lambda: None, ended: str = "") -> None:
         """Judges the complaints of the GPU models so far by the permissions before and after
-        `mark`, which this calls."""
-        where = self.current, self.test
+        `mark`, which this calls. `ended`: the test whose end it marks."""
+        where = self.current, ended or self.test
         said = [text for text in self.model() if not self._allows(text)]
         mark()
         for text in said:
@@ -144,6 +149,8 @@ class Watcher:
     def _complain(self, text: str, where: tuple[int | None, str] | None = None) -> None:
         """`where`: the command and the test; those that run now if not given."""
         command, test = where or (self.current, self.test)
+        if self.refused.repeats(text, command, test):
+            return
         same = [one for one in self.complaints if (one.command, one.test) == (command, test)
                 and _kind(one.text) == _kind(text)]
         if len(same) < SAME_KEPT:

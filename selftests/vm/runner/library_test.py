@@ -114,7 +114,8 @@ class LibraryTest(unittest.TestCase):
         done = subprocess.run([LIBRARY, self.top / "list", str(seconds)], capture_output=True, text=True,
                               check=False, env=os.environ | {
                                   "SCRATCH": str(self.top / "scratch"), "CASE_SECONDS": "4",
-                                  "TOPOLOGY": str(self.top / "nodes"), **environment})
+                                  "TOPOLOGY": str(self.top / "nodes"), "KMSG": str(self.top / "kmsg"),
+                                  **environment})
         self.status, self.output = done.returncode, done.stdout
         self.assertEqual(done.stderr, "")
         parser = Parser()
@@ -139,6 +140,11 @@ class LibraryTest(unittest.TestCase):
             results = self.run_list(BAD="none", SAYS=line)
             self.assertEqual({outcome for outcome, _ in results.values()}, {PASS}, line)
             self.assertEqual(len(results), 6, line)
+
+    def test_the_kernel_log_gets_a_mark_of_each_case_that_does_not_pass(self) -> None:
+        for bad in ("Wrong", "Dies"):
+            self.run_list(f"known a_test/A/0.{bad} # x", BAD=bad)
+            self.assertEqual((self.top / "kmsg").read_text(), f"vm: tested a_test/A/0.{bad}\n")
 
     def test_known_cases_fail_nothing_until_they_pass(self) -> None:
         known = ("known a_test/*.Wrong # x", "known a_test/*.Dies on gfx942 # y",

@@ -83,6 +83,12 @@ class Record:
             for line in self._recent:
                 print(f"        {line}", flush=True)
 
+    def note(self, lines: list[str]) -> None:
+        """Adds lines of the runner to the output, as comments."""
+        for line in lines:
+            self._log.write(f"# {line}\n".encode())
+            print(f"  {line}", flush=True)
+
     def finish(self, status: int | None, problems: list[str]) -> list[TestResult]:
         """Ends the step with this exit status (None: it did not end); returns all results."""
         if self._partial:

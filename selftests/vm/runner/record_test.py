@@ -44,6 +44,15 @@ class RecordTest(unittest.TestCase):
         results = self.finished("1..1\nok 1 a\n", 0, problems=("complaint",))
         self.assertEqual([(r.name, r.outcome) for r in results], [("a", PASS), ("run", FAIL)])
 
+    def test_notes_are_comments_in_its_log(self) -> None:
+        with tempfile.TemporaryDirectory() as work, contextlib.redirect_stdout(io.StringIO()) as said:
+            record = Record("suite", True, Path(work) / "log", False, parse("", "s.skips", {}))
+            record(b"1..1\nok 1 a\n")
+            record.note(["     2  x"])
+            record.finish(0, [])
+            self.assertEqual((Path(work) / "log").read_text(), "1..1\nok 1 a\n#      2  x\n")
+        self.assertIn("     2  x\n", said.getvalue())
+
     def test_failures_name_what_repeats_them(self) -> None:
         results = self.finished("1..2\nok 1 a\nnot ok 2 b\n", 1, problems=("complaint\nmore",),
                                 repeat="SEED=7")

@@ -139,6 +139,7 @@ def command(guest: Guest, opts: argparse.Namespace, log: Path) -> int:
         raise
     output.close()
     problems += [str(complaint) for complaint in guest.kernel.complaints]
+    problems += guest.kernel.refused.table(1)
     if output.parser:
         problems += ktap(opts.ktap, output.parser)
     return verdict(guest, status, problems, opts.quiet)

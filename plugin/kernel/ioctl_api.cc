@@ -3,8 +3,11 @@
 #include <linux/kfd_ioctl.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/no_destroy.h"
 #include "kernel/kernel_api.h"
@@ -13,6 +16,8 @@ namespace amdgpu_criu::kernel {
 namespace {
 
 constexpr int kMaxSizeRetries = 8;
+constexpr int kMaxRepeats = 3;
+constexpr std::chrono::milliseconds kBetweenRepeats{200};
 // The kernel's reasons are not longer.
 constexpr size_t kReasonSize = 256;
 // Only the metadata of a BO makes the state of an object vary in size, and it is small.
@@ -64,7 +69,7 @@ const char* advice_for(int code) {
     case ENODEV:
       return " (a GPU does not exist or does not fit what was saved on it)";
     case EBUSY:
-      return " (another checkpoint of this process is in progress)";
+      return " (another checkpoint of this process is in progress, or others use what is needed)";
     case ETIME:
       return " (submitted GPU work does not complete)";
     default:
@@ -97,6 +102,22 @@ Status call(Node node, amdgpu_criu_op op, T& argument, const Interrupted& interr
                      strerror(code));
   return Error::of(code, "kernel operation {} failed: {}{}", name_of(op), strerror(code),
                    advice_for(code));
+}
+
+// Repeats an operation that the kernel undoes, or continues, after errors that pass: others hold
+// locks or memory, or the memory of the process changes.
+template <typename Operation>
+Status repeated(std::initializer_list<int> passing, Operation&& operation) {
+  Status first = operation();
+  for (int i = 0; !first.ok() && i < kMaxRepeats; i++) {
+    if (!std::ranges::count(passing, first.error().code())) break;
+    std::this_thread::sleep_for(kBetweenRepeats);
+    Status again = operation();
+    // RESUME was complete, except for that error.
+    if (!again.ok() && again.error().code() == EBADFD) break;
+    first = std::move(again);
+  }
+  return first;
 }
 
 // One attempt at CHECKPOINT. Its tables are only kept on success; on ENOSPC the kernel has
@@ -232,14 +253,17 @@ class IoctlApi : public Api {
     state.num_bos = bos.size();
     state.device_stride = sizeof(amdgpu_criu_device);
     state.bo_stride = sizeof(amdgpu_criu_bo);
-    return call(node, AMDGPU_CRIU_OP_RESTORE, state);
+    // A process that ends gives back its SDMA queues last. TTM reports locks of others as ENOMEM.
+    return repeated({EBUSY, ENOMEM}, [&] { return call(node, AMDGPU_CRIU_OP_RESTORE, state); });
   }
 
   Status resume(Node node, int session, pid_t pid) override {
     amdgpu_criu_resume argument{};
     argument.session_fd = session;
     argument.pid = pid;
-    return call(node, AMDGPU_CRIU_OP_RESUME, argument);
+    // Each attempt waits for half a minute.
+    return repeated({EAGAIN, ENOMEM, ETIME},
+                    [&] { return call(node, AMDGPU_CRIU_OP_RESUME, argument); });
   }
 
   Result<Fd> dmabuf(Node node, int session, uint64_t object_id) override {

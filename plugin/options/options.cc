@@ -170,14 +170,27 @@ Status set_option(Options& options, const std::string& name, const std::string& 
   return {};
 }
 
+constexpr std::string_view kBlanks = " \t\r";
+
 std::string trimmed(const std::string& text) {
-  const size_t first = text.find_first_not_of(" \t\r");
+  const size_t first = text.find_first_not_of(kBlanks);
   if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+// A value may begin with '#', as in "map = #0=#1", and contain it, but not after a blank.
+std::string without_comment(const std::string& line) {
+  const size_t equals = line.find('=');
+  const size_t value =
+      equals == line.npos ? line.npos : line.find_first_not_of(kBlanks, equals + 1);
+  for (size_t at = line.find('#'); at != line.npos; at = line.find('#', at + 1))
+    if (at != value && (at == 0 || kBlanks.find(line[at - 1]) != kBlanks.npos))
+      return line.substr(0, at);
+  return line;
 }
 
 Status set_line(Options& options, const std::string& line) {
-  const std::string text = trimmed(line.substr(0, line.find('#')));
+  const std::string text = trimmed(without_comment(line));
   if (text.empty()) return {};
   const size_t equals = text.find('=');
   if (equals == text.npos) return Error::of(EINVAL, "'{}' is not NAME = VALUE", text);

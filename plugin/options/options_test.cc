@@ -69,6 +69,43 @@ TEST(Options, AMistakeInTheFileIsNamedByItsLine) {
               HasSubstr(":1: 'timeout' is not NAME"));
 }
 
+// The value of the option in a file that has this line alone.
+std::string value_in_file(const std::string& option, const std::string& line) {
+  testing_support::TempDir dir;
+  dir.write("conf", line + "\n");
+  const auto options = parse({}, dir.file("conf"));
+  if (!options.ok()) return options.error().message();
+  const auto given = options->given.find(option);
+  return given == options->given.end() ? "not given" : given->second;
+}
+
+TEST(Options, AValueInTheFileMayHaveANumberSign) {
+  for (const char* map : {"#0=#1", "renderD128=renderD129,#1=#0"})
+    for (const char* form : {"map = {}", "map={}", " map =\t{} # comment", "map = {}\r"})
+      EXPECT_EQ(value_in_file("map", formatted_from(form, std::make_format_args(map))), map)
+          << form;
+  testing_support::TempDir dir;
+  const std::string key = testing_support::write_key(dir, "key#1", 7);
+  EXPECT_EQ(value_in_file("key-file", "key-file = " + key), key);
+}
+
+TEST(Options, ACommentInTheFileFollowsABlankOrNothing) {
+  for (const char* line : {"#map = #0=#1", " # map = #0=#1", "\t#", "# a # b = #c"})
+    EXPECT_EQ(value_in_file("map", line), "not given") << line;
+  EXPECT_EQ(value_in_file("timeout", "timeout = 5 # = #7"), "5");
+  EXPECT_EQ(value_in_file("timeout", "timeout = 5\t#7"), "5");
+  EXPECT_THAT(value_in_file("timeout", "timeout = 5#7"), HasSubstr("'5#7' is not a number"));
+  EXPECT_THAT(value_in_file("timeout", "timeout # = 5"),
+              HasSubstr("'timeout' is not NAME = VALUE"));
+}
+
+// It undoes what an earlier source has set.
+TEST(Options, AnEmptyMapInTheFileIsNoMap) {
+  EXPECT_EQ(value_in_file("map", "map ="), "");
+  EXPECT_EQ(value_in_file("map", "map = "), "");
+  EXPECT_THAT(value_in_file("map", "map = 1=2, #1=#0"), HasSubstr("'' is not SOURCE=TARGET"));
+}
+
 // All fields that can be set, as text.
 std::string fields_of(const Options& it) {
   return formatted("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", it.map.size(), it.ignore.size(),

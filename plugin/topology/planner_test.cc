@@ -296,7 +296,8 @@ TEST(Planner, RefusesImpossibleWishes) {
 }
 
 TEST(Planner, RefusesMapsThatAreNotPairs) {
-  for (const char* text : {"1", "=1", "1=", "1=2,,3=4"}) EXPECT_FALSE(parse_map(text).ok()) << text;
+  for (const char* text : {"1", "=1", "1=", "1=2,,3=4", "1=2,", ",", ",1=2"})
+    EXPECT_FALSE(parse_map(text).ok()) << text;
   EXPECT_TRUE(parse_map("")->empty());
 }
 

@@ -57,9 +57,10 @@ Result<size_t> find_called(std::span<const Gpu> gpus, const std::string& name, c
 
 Result<std::vector<Wish>> parse_map(std::string_view text) {
   std::vector<Wish> result;
-  while (!text.empty()) {
+  for (bool more = !text.empty(); more;) {
     const std::string_view one = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    more = one.size() < text.size();
+    text.remove_prefix(one.size() + more);
     const size_t equals = one.find('=');
     if (equals == 0 || equals == std::string_view::npos || equals + 1 == one.size())
       return Error::of(EINVAL, "GPU map: '{}' is not SOURCE=TARGET", one);

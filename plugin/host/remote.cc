@@ -52,13 +52,31 @@ bool has_seccomp(pid_t pid) {
   return false;
 }
 
+// Blocks all signals of the thread. What arrives takes effect at the end.
+class WithoutSignals {
+ public:
+  WithoutSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
+  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
 // The first thread of a process. It executes no instruction of its own while this object exists.
 class StoppedThread {
  public:
   explicit StoppedThread(pid_t pid) : pid_(pid) {}
 
-  // Returns the result, or a negative errno, of the system call.
+  // Returns the result, or a negative errno, of the system call. If the caller died before
+  // put_back(), the process would continue with the registers of the call and all signals blocked.
   Result<int64_t> call(const Call& call) {
+    const WithoutSignals guard;
     TRY(save());
     auto result = execute(call);
     TRY(put_back());
@@ -242,6 +260,7 @@ Result<int> open_in(pid_t pid, const std::string& path) {
     // Descriptors above a limit that was lowered count, too.
     const rlim_t enough = limit.rlim_cur + kMoreDescriptors;
     const rlimit more{enough, std::max(enough, limit.rlim_max)};
+    const WithoutSignals guard;  // until the process has its limit again
     if (prlimit(pid, RLIMIT_NOFILE, &more, nullptr) == 0) {
       auto again = StoppedThread(pid).call(call);
       (void)prlimit(pid, RLIMIT_NOFILE, &limit, nullptr);

@@ -143,6 +143,53 @@ TEST(Remote, ASignalThatIsPendingIsHandledAfterwards) {
   EXPECT_EQ(child.end(), 0);
 }
 
+// Opening the file for writing waits until the lease ends. Its default signal would end the test.
+class LeasedFile {
+ public:
+  LeasedFile() {
+    directory_.write("leased", "");
+    file_ = std::move(*Fd::open(path().c_str(), O_RDONLY));
+    valid_ = fcntl(file_.get(), F_SETSIG, SIGURG) == 0 && set(F_RDLCK);
+  }
+  bool valid() const { return valid_; }
+  std::string path() const { return directory_.file("leased"); }
+  bool is_waited_for() const { return fcntl(file_.get(), F_GETLEASE) != F_RDLCK; }
+  bool end() const { return set(F_UNLCK); }
+
+ private:
+  bool set(int type) const { return fcntl(file_.get(), F_SETLEASE, type) == 0; }
+
+  testing_support::TempDir directory_;
+  Fd file_;
+  bool valid_ = false;
+};
+
+// Such as Ctrl-C.
+TEST(Remote, ASignalToTheCallerWaitsUntilTheProcessIsAsItWas) {
+  const LeasedFile file;
+  if (!file.valid()) GTEST_SKIP() << "the file system has no leases: " << strerror(errno);
+  const Child child([] {
+    while (!*handled) usleep(1000);
+    sigset_t blocked;
+    sigprocmask(SIG_BLOCK, nullptr, &blocked);
+    return sigismember(&blocked, SIGTERM);
+  });
+  std::atomic<bool>& end_of_child = *handled;
+  const Child caller([&] {
+    child.stop();
+    (void)open_in(child.pid(), file.path());
+    return 0;
+  });
+  while (!file.is_waited_for()) ASSERT_NE(caller.state(), 'Z');
+  syscall(SYS_kill, caller.pid(), SIGTERM);
+  usleep(100'000);
+  EXPECT_NE(caller.state(), 'Z');
+  EXPECT_TRUE(file.end());
+  EXPECT_EQ(caller.end(), SIGTERM);
+  end_of_child = true;
+  EXPECT_EQ(child.end(), 0);
+}
+
 // Loops in a restartable sequence until the kernel ends that, after a preemption or a stop.
 void run_sequence() {
   auto* const rseq = reinterpret_cast<struct rseq*>(static_cast<char*>(__builtin_thread_pointer()) +

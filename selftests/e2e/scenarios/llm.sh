@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Debian's llama.cpp with a model that ../llm/random_model.py has written, in the guest images that
-# scripts/rocm and scripts/vulkan make: by HIP, or by Debian's RADV.
+# Debian's llama.cpp and whisper.cpp with models that ../llm/random_*.py have written, in the guest
+# images that scripts/rocm and scripts/vulkan make: by HIP, or by Debian's RADV.
 
 WORDS=160        # of each text
 WORD_SECONDS=400 # until the first one, and from each to a later one
 
-# start_llama NAME OPTIONS...: Debian's llama.cpp writes into the file TEXT what the most probable
-# words are; sets PID, TEXT and LOG
-start_llama() {
-  local name=$1
+# start_writer NAME PROGRAM ARGUMENT...: the program writes a text; sets PID, TEXT (its file) and LOG
+start_writer() {
+  TEXT=$DIR/$1.txt LOG=$DIR/$1.log
   shift
-  TEXT=$DIR/$name.txt LOG=$DIR/$name.log
-  local model=$PAYLOAD/rocm/model.gguf
-  [ -s "$model" ] || model=$PAYLOAD/vulkan/model.gguf
-  [ -s "$model" ] || fail "there is no model in $PAYLOAD"
   first_pid_of_scenario
   HIP_VISIBLE_DEVICES=0 GGML_VK_VISIBLE_DEVICES=0 VK_LOADER_DRIVERS_SELECT='radeon_icd*' \
-    setsid llama-completion -m "$model" --prompt gpu \
-    --predict $WORDS --temp 0 --threads 2 --ctx-size 512 --no-conversation --no-warmup "$@" \
-    </dev/null >"$TEXT" 2>"$LOG" &
+    setsid "$@" </dev/null >"$TEXT" 2>"$LOG" &
   PID=$!
   PIDS+=("$PID")
   disown "$PID"
+}
+
+# start_llama NAME OPTION...: what the most probable words are
+start_llama() {
+  local model=$PAYLOAD/rocm/model.gguf
+  [ -s "$model" ] || model=$PAYLOAD/vulkan/model.gguf
+  [ -s "$model" ] || fail "there is no model in $PAYLOAD"
+  start_writer "$1" llama-completion -m "$model" --prompt gpu --predict $WORDS --temp 0 --threads 2 \
+    --ctx-size 512 --no-conversation --no-warmup "${@:2}"
+}
+
+# start_whisper NAME OPTION...: what is said in a sound, of which each 30 s are 28 words
+start_whisper() {
+  start_writer "$1" whisper-cli --model "$PAYLOAD/rocm/whisper.bin" --file "$PAYLOAD/rocm/whisper.wav" \
+    --threads 2 --audio-ctx 256 --best-of 1 --beam-size 1 --max-context 0 --no-fallback --no-timestamps "${@:2}"
 }
 
 words() { wc -w <"$TEXT"; }
@@ -30,7 +38,7 @@ has_words() { [ "$(words)" -ge "$1" ] || gone "$PID"; }
 
 first_words() { # first_words COUNT: is alive and has written that many
   wait_until $WORD_SECONDS has_words "$1" || fail "no $1 words after $WORD_SECONDS s"
-  alive "$PID" || fail "llama.cpp is gone after $(words) words"
+  alive "$PID" || fail "the program is gone after $(words) words"
 }
 
 # whole_text WHAT: waits for the complete text
@@ -41,7 +49,7 @@ whole_text() {
     before=$(words)
     wait_gone "$PID" $WORD_SECONDS
   done
-  grep -q 'eval time' "$LOG" || fail "$1: llama.cpp has failed after $(words) words"
+  grep -q 'total time' "$LOG" || fail "$1: the program has failed after $(words) words"
   [ "$(words)" -gt "$WORDS" ] || fail "$1: only $(words) words"
 }
 
@@ -82,18 +90,21 @@ operations_pass() { # operations_pass BACKEND LIST
 scenario_backend_ops() { operations_pass ROCm0 backend_ops.known; }
 scenario_vulkan_ops() { operations_pass Vulkan0 vulkan_ops.known; }
 
-# A text is interrupted twice and continues on the same GPU, then on the other one. It must equal
-# the text that the GPU writes undisturbed, and the text of the CPU.
-scenario_llm() {
+# text_continues START OPTIONS-OF-GPU OPTIONS-OF-CPU: a text is interrupted twice and continues on the same
+# GPU, then on the other one. It must equal the text that the GPU writes undisturbed, and that of the CPU.
+text_continues() {
+  local start=$1 on_gpu on_cpu
+  read -ra on_gpu <<<"$2"
+  read -ra on_cpu <<<"$3"
   need_gpus 2
   need_plugin
-  start_llama undisturbed --gpu-layers 99
+  "$start" undisturbed "${on_gpu[@]}"
   whole_text undisturbed
   cp "$TEXT" "$DIR/expected"
-  start_llama cpu --device none
+  "$start" cpu "${on_cpu[@]}"
   whole_text "of the CPU"
   same_text "of the CPU" "$DIR/expected"
-  start_llama interrupted --gpu-layers 99
+  "$start" interrupted "${on_gpu[@]}"
   first_words 20
   USAGE=$(gpu_usage)
   echo "the driver counts $USAGE"
@@ -106,3 +117,6 @@ scenario_llm() {
   same_text "after the restores" "$DIR/expected"
   fold -s -w 90 "$TEXT"
 }
+
+scenario_llm() { text_continues start_llama "--gpu-layers 99" "--device none"; }
+scenario_whisper() { text_continues start_whisper "" --no-gpu; }

@@ -55,7 +55,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # The last one loads our driver again.
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
-    "rocm": ("hip", "llm", "llm_server", "backend_ops", "library", "rccl_train", "bert", "resnet"),
+    "rocm": ("hip", "llm", "whisper", "llm_server", "backend_ops", "library", "rccl_train", "bert", "resnet"),
     # With GPUs that reach one another's VRAM through their BARs.
     "peer_bars": ("render_peer_vram",),
     # With GPUs of two generations.

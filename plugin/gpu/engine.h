@@ -98,6 +98,14 @@ class HashBatch {
   std::vector<Hashed> bos_;
 };
 
+// True for errors of a GPU that was reset or removed, or has poisoned memory: what its memory
+// contained may be lost. The driver cancels work with ECANCELED if memory was lost before it began,
+// and with ETIME if it made the GPU hang.
+inline bool is_gpu_lost(const Error& error) {
+  constexpr int kLost[] = {ENODATA, ECANCELED, ETIME, ENODEV, EHWPOISON};
+  return std::ranges::count(kLost, error.code()) > 0;
+}
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -130,8 +138,8 @@ class Engine {
   virtual Status wait(unsigned slot) = 0;
 
   // Computes hashes of the chunks of BOs where the memory is, and gives them in their order. After
-  // an error the caller has to compute the others. A second thread may call this while the first
-  // one copies.
+  // an error the caller has to compute the others, unless the error is_gpu_lost(). A second thread
+  // may call this while the first one copies.
   virtual Status hash(std::span<const Hashed> bos, uint32_t chunk_bytes, const TakeHashes& take) {
     (void)bos, (void)chunk_bytes, (void)take;
     return Error(ENOTSUP, "this engine computes no hashes");

@@ -22,7 +22,7 @@ class Verifier {
       : engine_(engine), chunk_bytes_(chunk_bytes) {}
 
   // Returns the number of objects that were compared, at least one, or 0: the GPU computes no
-  // hashes.
+  // hashes. An error means that it may have lost what it was filled with.
   Result<size_t> verify_some(std::span<const image::Object* const> objects,
                              const gpu::ImportObject& import) {
     gpu::HashBatch batch(chunk_bytes_);
@@ -36,6 +36,7 @@ class Verifier {
       return true;
     });
     if (!status.ok()) {
+      if (gpu::is_gpu_lost(status.error())) return status.error();
       log_info("restored GPU memory is not compared: {}", status.error().message());
       return size_t{0};
     }

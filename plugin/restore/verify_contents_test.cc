@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/contents_test.h"
+#include "tests/engine_proxy.h"
 
 namespace amdgpu_criu::restore {
 namespace {
@@ -12,9 +13,27 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing_support::ContentsTest;
+using testing_support::EngineProxy;
 using testing_support::kChunk;
 using testing_support::kStaging;
 using testing_support::TempDir;
+
+// Hashes only the first BO of each call, and then fails.
+int error_of_hashes = 0;
+class FailingHashes : public EngineProxy {
+ public:
+  using EngineProxy::EngineProxy;
+  static Result<std::unique_ptr<gpu::Engine>> create(Fd render, gpu::StagingSize staging) {
+    return std::unique_ptr<gpu::Engine>(
+        new FailingHashes(TRY(testing_support::make_fake_engine(std::move(render), staging))));
+  }
+  Status hash(std::span<const gpu::Hashed> bos, uint32_t chunk_bytes,
+              const gpu::TakeHashes& take) override {
+    if (bos.empty()) return EngineProxy::hash(bos, chunk_bytes, take);
+    TRY(EngineProxy::hash(bos.first(1), chunk_bytes, take));
+    return Error(error_of_hashes, "the hashes cannot be had");
+  }
+};
 
 class VerifyContents : public ContentsTest {
  protected:
@@ -34,6 +53,13 @@ class VerifyContents : public ContentsTest {
     const auto loaded = TRY(image::load_contents(dir_.fd()));
     auto engine = this->engine();
     return verify_contents(*engine, all_of(loaded.at(0).contents), import_with(*engine));
+  }
+  Result<FillReport> fill_with(gpu::EngineFactory make_engine, const image::Directory& directory) {
+    const auto queue = pipeline::make_inline_queue();
+    const auto loaded = TRY(image::load_contents(directory));
+    return fill_objects({*api_, make_engine, kStaging, *queue}, Fd(),
+                        TRY(Fd::open("/dev/null", O_RDWR)), directory, loaded.at(0),
+                        all_of(loaded.at(0).contents));
   }
   uint64_t all_bytes() const { return 5 * kChunk + 8192 + 498 * 4096; }
 
@@ -74,11 +100,7 @@ TEST_F(VerifyContents, AChangedByteIsNamed) {
 // The GPU damages the first object while it fills the others.
 TEST_F(VerifyContents, TheErrorOfARestoreNamesTheImage) {
   testing_support::during_copies = [&] { write(1, 0, "?"); };
-  const auto queue = pipeline::make_inline_queue();
-  const auto loaded = std::move(*image::load_contents(dir_.fd()));
-  const auto report = fill_objects({*api_, testing_support::make_fake_engine, kStaging, *queue},
-                                   Fd(), std::move(*Fd::open("/dev/null", O_RDWR)), dir_.fd(),
-                                   loaded.at(0), all_of(loaded.at(0).contents));
+  const auto report = fill_with(testing_support::make_fake_engine, dir_.fd());
   testing_support::during_copies = nullptr;
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.error().message(),
@@ -92,6 +114,30 @@ TEST_F(VerifyContents, NothingIsComparedIfTheGpuFailsOrThereAreNoHashes) {
   ASSERT_TRUE(save(dir_.fd(), {.chunk_bytes = kChunk}).ok());
   spoil();
   EXPECT_EQ(*verify(), 0u);
+}
+
+// The GPU reads the pages of a file in memory.
+TEST_F(VerifyContents, AGpuThatIsResetMeanwhileIsAnError) {
+  const TempDir memory("/dev/shm");
+  for (const int directory : {dir_.fd(), memory.fd()}) {
+    ASSERT_TRUE(save(directory, {.chunk_bytes = kChunk, .hashes = true}).ok());
+    for (const int code : {ENODATA, ECANCELED, ETIME, ENODEV, EHWPOISON}) {
+      error_of_hashes = code;
+      const auto report = fill_with(FailingHashes::create, directory);
+      ASSERT_FALSE(report.ok()) << strerror(code);
+      EXPECT_EQ(report.error().code(), code);
+      EXPECT_THAT(report.error().message(), HasSubstr("the hashes cannot be had"));
+    }
+  }
+}
+
+TEST_F(VerifyContents, AGpuThatCannotHashIsNone) {
+  for (const int code : {ENOTSUP, E2BIG, EIO, ENOMEM}) {
+    error_of_hashes = code;
+    const auto report = fill_with(FailingHashes::create, dir_.fd());
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    EXPECT_EQ(report->compared_bytes, 0u);
+  }
 }
 
 }  // namespace

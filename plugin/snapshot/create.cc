@@ -92,7 +92,6 @@ class Creation {
     }
     Status status = make();
     if (!status.ok()) {
-      continue_server();
       std::error_code error;
       fs::remove(fs::path(directory_) / kManifest, error);
       fs::remove_all(fs::path(directory_) / kImages, error);
@@ -103,6 +102,21 @@ class Creation {
   const Manifest& manifest() const { return manifest_; }
 
  private:
+  // CRIU may leave the server stopped. It continues at the end of this, unless it has ended.
+  class Continuation {
+   public:
+    explicit Continuation(const Creation& creation) : creation_(&creation) {}
+    Continuation(const Continuation&) = delete;
+    Continuation& operator=(const Continuation&) = delete;
+    ~Continuation() {
+      if (creation_) creation_->continue_server();
+    }
+    void cancel() { creation_ = nullptr; }
+
+   private:
+    const Creation* creation_;
+  };
+
   Status start();
   Status make_ready();
   Status make();
@@ -171,11 +185,14 @@ Status Creation::call_hook(const std::string& hook, const char* result) const {
 
 // The hook `before` may end connections, so the server is examined after it.
 Status Creation::make() {
+  Continuation continuation(*this);
   TRY(call_hook(options_.before, nullptr));
-  const Status dumped = dump();
+  const Status dumped = without_exceptions([&] { return dump(); });
   if (!dumped.ok() && !completed_) (void)call_hook(options_.after, "failed");
   TRY(dumped);
-  if (!options_.leave_running) end_server();
+  if (options_.leave_running) return {};
+  end_server();
+  continuation.cancel();
   return {};
 }
 
@@ -256,12 +273,15 @@ Result<int> Creation::run_criu(CriuCommand criu) {
   });
 }
 
-// When everything is saved.
+// When everything is saved. An exception must not pass Child::wait(): CRIU may wait for the
+// verdict.
 Status Creation::complete() {
-  manifest_.dump_seconds = report_.seconds() - dump_begin_;
-  report_.say("criu dump took {:.2f} s", manifest_.dump_seconds);
-  TRY(call_hook(options_.after, "ok"));
-  return write_down();
+  return without_exceptions([&]() -> Status {
+    manifest_.dump_seconds = report_.seconds() - dump_begin_;
+    report_.say("criu dump took {:.2f} s", manifest_.dump_seconds);
+    TRY(call_hook(options_.after, "ok"));
+    return write_down();
+  });
 }
 
 Status Creation::write_down() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// `amdgpu-criu snapshot create --tcp established` with a criu that asks for the verdict, and then
-// does what a test wants.
+// `amdgpu-criu snapshot create` with a criu that asks for the verdict (--tcp established) or stops
+// the server (--tcp close), and then does what a test wants.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,6 +17,7 @@
 #include "snapshot/manifest.h"
 #include "snapshot/program.h"
 #include "tests/temp_dir.h"
+#include "tool/traced.h"
 
 namespace amdgpu_criu::snapshot {
 namespace {
@@ -26,7 +27,7 @@ using testing::ElementsAre;
 using testing::IsSupersetOf;
 using testing_support::TempDir;
 
-constexpr char kCriu[] = R"(#!/bin/sh
+constexpr char kAskingCriu[] = R"(#!/bin/sh
 [ "$1" != --version ] || {{ echo Version: 4.2; exit; }}
 cd {}
 while [ "$1" != --action-script ]; do [ "$1" != -t ] || server=$2; shift; done
@@ -35,6 +36,14 @@ if CRTOOLS_SCRIPT_ACTION=post-dump "$2"; then
 else
   {}
 fi
+)";
+
+constexpr char kStoppingCriu[] = R"(#!/bin/sh
+[ "$1" != --version ] || {{ echo Version: 4.2; exit; }}
+cd {}
+while [ "$1" != --leave-stopped ]; do [ "$1" != -t ] || server=$2; shift; done
+kill -STOP "$server"
+{}
 )";
 
 class Creation : public testing::Test {
@@ -49,12 +58,19 @@ class Creation : public testing::Test {
 
   // The exit status. yes, no: what criu does after that verdict.
   int create_with(const std::string& yes, const std::string& no) {
-    dir_.write("criu", formatted(kCriu, dir_.path(), yes, no));
+    return create(formatted(kAskingCriu, dir_.path(), yes, no), "established");
+  }
+  // then: what criu does after it has stopped the server
+  int create_stopped(const std::string& then) {
+    return create(formatted(kStoppingCriu, dir_.path(), then), "close");
+  }
+  int create(const std::string& criu, const std::string& tcp) {
+    dir_.write("criu", criu);
     chmod(dir_.file("criu").c_str(), 0700);
     const std::string libdir = std::filesystem::path(PLUGIN_PATH).parent_path();
     return *Child::start({{TOOL_PATH, "snapshot", "create", dir_.file("snapshot"), "--pid",
-                           formatted("{}", server_.pid()), "--tcp", "established", "--after",
-                           after_, "--criu", dir_.file("criu"), "--libdir", libdir},
+                           formatted("{}", server_.pid()), "--tcp", tcp, "--after", after_,
+                           "--criu", dir_.file("criu"), "--libdir", libdir},
                           {}})
                 ->wait();
   }
@@ -89,7 +105,9 @@ class Creation : public testing::Test {
                       .ok());
     }
   }
-  bool server_runs() const { return !host::has_ended(server_.pid()); }
+  bool server_runs() const {
+    return !host::has_ended(server_.pid()) && !tool::is_stopped(server_.pid());
+  }
 
   const TempDir dir_;
   Child server_ = *Child::start(Program::shell("exec sleep 600 >/dev/null 2>&1"));
@@ -124,6 +142,36 @@ TEST_F(Creation, RemovesASnapshotWhoseServerCriuHasNotEnded) {
   EXPECT_EQ(create_with("exit 1", ":"), 1);
   EXPECT_TRUE(server_runs());
   EXPECT_THAT(names(), ElementsAre());
+}
+
+TEST_F(Creation, ContinuesItsServerAfterAnySignal) {
+  for (const char* signal : {"INT", "TERM", "HUP", "QUIT"}) {
+    EXPECT_EQ(create_stopped(formatted("kill -{} $PPID; exit 0", signal)), 1) << signal;
+    EXPECT_TRUE(server_runs()) << signal;
+    EXPECT_THAT(names(), ElementsAre()) << signal;
+  }
+}
+
+// std::filesystem throws an exception for a link to itself.
+TEST_F(Creation, ContinuesItsServerAfterAnException) {
+  EXPECT_EQ(create_stopped("ln -s loop snapshot/images/loop"), 1);
+  EXPECT_TRUE(server_runs());
+  EXPECT_THAT(names(), ElementsAre());
+}
+
+TEST_F(Creation, LetsCriuGiveConnectionsBackAfterAnException) {
+  after_ = "ln -s loop \"$SNAPSHOT_DIRECTORY/images/loop\"";
+  EXPECT_EQ(create_with("kill -KILL $server", "sleep 0.5; : >given_back; exit 1"), 1);
+  EXPECT_TRUE(server_runs());
+  EXPECT_THAT(dir_.names(), Contains("given_back"));
+  EXPECT_THAT(names(), ElementsAre());
+}
+
+TEST_F(Creation, WaitsForCriuWhateverItsPluginReports) {
+  const std::string line = "echo '{\"phase\": 5}' >/proc/$$/fd/$AMDGPU_CRIU_STATUS_FD";
+  EXPECT_EQ(create_stopped(line + "; sleep 0.5"), 0);
+  EXPECT_TRUE(host::has_ended(server_.pid()));
+  EXPECT_THAT(names(), IsSupersetOf({"manifest.json", "images"}));
 }
 
 }  // namespace

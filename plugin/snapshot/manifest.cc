@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "image/checksum.h"
 #include "image/container.h"
+#include "snapshot/program.h"
 #include "tool/output.h"
 
 namespace amdgpu_criu::snapshot {
@@ -42,11 +43,18 @@ Result<uint64_t> size_of_file(const fs::path& path) {
   return size;
 }
 
+// Ends image::hash_file(), whose callback returns no status.
+struct Interrupted {};
+
 Result<std::string> digest_with_progress(const std::string& path, uint64_t size,
-                                         tool::ProgressLine& progress) {
+                                         tool::ProgressLine& progress) try {
   const Fd file = TRY(Fd::open(path.c_str(), O_RDONLY));
-  return image::text_of(
-      TRY(image::hash_file(file, path, size, [&](uint64_t bytes) { progress.add(bytes); })));
+  return image::text_of(TRY(image::hash_file(file, path, size, [&](uint64_t bytes) {
+    if (is_interrupted()) throw Interrupted();
+    progress.add(bytes);
+  })));
+} catch (const Interrupted&) {
+  return Error(EINTR, "interrupted");
 }
 
 Result<Manifest> parse(const std::string& path, const std::string& text) try {

@@ -79,8 +79,10 @@ void print_as_json(const Manifest& manifest);
 Result<Manifest> read_manifest(const std::string& directory);
 Status write_manifest(const std::string& directory, const Manifest& manifest);
 
-// Every file of the images, with its digest.
+// Every file of the images, with its digest. A signal ends this between two blocks, if
+// watch_for_signals() was called. Throws if a file cannot be examined.
 Result<std::vector<File>> list_images(const std::string& directory);
+// A signal ends it like that.
 Result<std::string> digest_of(const std::string& path);
 // "gfx90a" from 90010
 std::string chip_name(uint64_t target);

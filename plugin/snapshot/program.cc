@@ -19,7 +19,7 @@ namespace {
 constexpr int kCannotRun = 127;
 constexpr int kKilled = 128;
 constexpr std::chrono::milliseconds kTick{100};
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 std::atomic<bool> interrupted = false;
 bool pipe_was_ignored = false;  // SIGPIPE, before watch_for_signals()

@@ -30,8 +30,9 @@ struct Program {
   std::string text() const;
 };
 
-// SIGINT, SIGTERM and SIGHUP, unless they are ignored, end what this command waits for; programs
-// get SIGTERM. A reader of its output that ends, ends nothing: a stopped server would stay.
+// SIGINT, SIGTERM, SIGHUP and SIGQUIT, unless they are ignored, end what this command waits for;
+// programs get SIGTERM. A reader of its output that ends, ends nothing: a stopped server would
+// stay.
 void watch_for_signals();
 bool is_interrupted();
 // In a child: these signals do not end the program.

@@ -40,8 +40,15 @@ void StatusPipe::read(Report& report, const std::string& prefix) {
   char buffer[4096];
   for (ssize_t got; (got = ::read(pipe_.read.get(), buffer, sizeof(buffer))) > 0;)
     text_.append(buffer, static_cast<size_t>(got));
-  for (size_t end; (end = text_.find('\n')) != text_.npos; text_.erase(0, end + 1))
-    report_line(text_.substr(0, end), report, prefix);
+  for (size_t end; (end = text_.find('\n')) != text_.npos;) {
+    const std::string line = text_.substr(0, end);
+    text_.erase(0, end + 1);
+    // An exception would end the wait for the program, which runs on.
+    (void)without_exceptions([&]() -> Status {
+      report_line(line, report, prefix);
+      return {};
+    });
+  }
 }
 
 void StatusPipe::report_line(const std::string& line, Report& report, const std::string& prefix) {

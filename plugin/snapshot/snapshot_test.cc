@@ -120,6 +120,22 @@ TEST(Files, ThatChangedOrAreMissingAreNamed) {
               HasSubstr("images/small has 1 bytes instead of 5"));
 }
 
+// Exits with 0 if it does not read 4 GiB, which takes seconds.
+[[noreturn]] void hash_until_interrupted(const std::string& directory) {
+  watch_for_signals();
+  const Child killer = *Child::start(Program::shell("sleep 0.1; kill -INT $PPID"));
+  const auto files = list_images(directory);
+  _exit(!files.ok() && files.error().code() == EINTR ? 0 : 1);
+}
+
+TEST(Files, AreReadNoFurtherAfterASignal) {
+  const TempDir dir;
+  ASSERT_EQ(mkdir(dir.file(kImages).c_str(), 0700), 0);
+  dir.write("images/large", "");
+  ASSERT_EQ(truncate(dir.file("images/large").c_str(), off_t{4} << 30), 0);
+  EXPECT_EXIT(hash_until_interrupted(dir.path()), testing::ExitedWithCode(0), "");
+}
+
 TEST(CriuCommand, PrintsWhatAShellUnderstandsAndTheReasons) {
   CriuCommand criu("criu", "dump");
   criu.add("-D", "/a b/images");

@@ -12,12 +12,34 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "criu/program.h"
 #include "image/set.h"
 #include "tests/criu_program.h"
 #include "tests/patience.h"
+
+namespace {
+
+// How many threads this process and its descendants may each create; -1: any number.
+std::atomic<int> threads_left = -1;
+
+}  // namespace
+
+// What std::thread creates a thread by. The linker replaces it.
+#define START_THREAD(kind) \
+  kind##_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE
+extern "C" {
+void START_THREAD(__real_)(void* thread, void* state, void (*depend)());
+void START_THREAD(__wrap_)(void* thread, void* state, void (*depend)()) {
+  for (int left = threads_left; left >= 0;) {
+    if (left == 0) throw std::system_error(EAGAIN, std::generic_category());
+    if (threads_left.compare_exchange_weak(left, left - 1)) break;
+  }
+  START_THREAD(__real_)(thread, state, depend);
+}
+}
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -282,6 +304,34 @@ TEST_F(Parallel, FillingCreatesNoThread) {
   end(kStageRestore, 0);
   EXPECT_GT(most, 0);
   EXPECT_LE(most, before);
+}
+
+// CRIU's main process waits until all threads exist, and no task does yet. The last threads are
+// those that fill, one for each GPU.
+TEST_F(Parallel, AThreadThatCannotBeCreatedFailsTheRestoreBeforeTasks) {
+  prepare();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const auto threads = static_cast<int>(std::ranges::distance(
+      std::filesystem::directory_iterator(formatted("/proc/{}/task", child_of_ours()))));
+  end(kStageRestore, -1);
+  const struct {
+    int most;
+    std::string error;
+  } limits[] = {{threads - 2, formatted("no thread can fill GPU {:#x}: ", kOtherGpu)},
+                {threads - 3, formatted("no thread can fill GPU {:#x}: ", kGpu)},
+                {1, "no thread can fill GPU "},
+                {0, "in the background: "}};
+  alarm(static_cast<unsigned>(patient(std::chrono::minutes(1)) / std::chrono::seconds(1)));
+  for (const auto& [most, error] : limits) {
+    threads_left = most;
+    EXPECT_LT(start(kStageRestore), 0);
+    threads_left = -1;
+    EXPECT_THAT(log(), HasSubstr(error));
+    end(kStageRestore, -1);
+    EXPECT_TRUE(no_child_is_left());
+    program.log.clear();
+  }
+  alarm(0);
 }
 
 TEST_F(Parallel, ADamagedProcessTreeIsAnErrorAndStopsNoRestore) {

@@ -49,11 +49,22 @@ void Filling::create_threads() {
 void Filling::fill_added(const OnError& on_error, const OnReady& on_ready) {
   create_threads();
   std::vector<std::jthread> threads;
-  for (const auto& entry : files_)
-    threads.push_back(start_helper_thread<std::jthread>([this, &on_error, gpu_id = entry.first] {
+  threads.reserve(files_.size());
+  for (const auto& entry : files_) {
+    const uint32_t gpu_id = entry.first;
+    const auto fill_gpu = [this, &on_error, gpu_id] {
       const Status status = without_exceptions([&] { return fill_while_added(gpu_id); });
       if (!status.ok()) on_error(status.error());
-    }));
+    };
+    Status started = without_exceptions([&] {
+      threads.push_back(start_helper_thread<std::jthread>(fill_gpu));
+      return Status();
+    });
+    // The threads of other GPUs wait for tasks, so they must not be waited for.
+    if (!started.ok())
+      on_error(
+          std::move(started).error().within(formatted("no thread can fill GPU {:#x}", gpu_id)));
+  }
   on_ready();
   threads.clear();  // waits
   threads_.clear();

@@ -27,8 +27,8 @@ class Filling {
   Status added(const std::set<uint64_t>& object_ids);
 
   // In the background process: fills added objects until all are filled or SharedState is closed.
-  // Each GPU has a thread, which calls `on_error`; that does not return. Calls `on_ready` when all
-  // threads have their numbers.
+  // Each GPU has a thread, which calls `on_error`; that does not return. So does this if there can
+  // be no thread. Calls `on_ready` when all threads have their numbers.
   using OnError = std::function<void(const Error&)>;
   using OnReady = std::function<void()>;
   void fill_added(const OnError& on_error, const OnReady& on_ready);

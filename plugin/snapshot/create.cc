@@ -126,7 +126,9 @@ class Creation {
   Result<int> run_criu(CriuCommand criu);
   Status complete();
   Status write_down();
-  Status call_hook(const std::string& hook, const char* result) const;
+  Status call_before() const;
+  Status call_after(const char* result) const;
+  void give_up();
   Probe probe() const;
   // It may be stopped once it was examined.
   void continue_server() const {
@@ -176,19 +178,32 @@ Status Creation::make_ready() {
   return {};
 }
 
-Status Creation::call_hook(const std::string& hook, const char* result) const {
-  if (hook.empty()) return {};
+Status Creation::call_before() const {
+  if (options_.before.empty()) return {};
+  return snapshot::run(Program::shell(options_.before, probe().variables));
+}
+
+// It undoes what the hook `before` did, so the signal that ended the dump does not end it.
+Status Creation::call_after(const char* result) const {
+  if (options_.after.empty()) return {};
   Variables variables = probe().variables;
-  if (result) variables["SNAPSHOT_RESULT"] = result;
-  return snapshot::run(Program::shell(hook, variables));
+  variables["SNAPSHOT_RESULT"] = result;
+  return snapshot::run(Program::shell(options_.after, variables), EndedBy::kLaterSignals);
+}
+
+// The hook may wait for the server, which CRIU may have left stopped.
+void Creation::give_up() {
+  continue_server();
+  if (const Status status = call_after("failed"); !status.ok())
+    report_.say("{}", status.error().message());
 }
 
 // The hook `before` may end connections, so the server is examined after it.
 Status Creation::make() {
   Continuation continuation(*this);
-  TRY(call_hook(options_.before, nullptr));
+  TRY(call_before());
   const Status dumped = without_exceptions([&] { return dump(); });
-  if (!dumped.ok() && !completed_) (void)call_hook(options_.after, "failed");
+  if (!dumped.ok() && !completed_) give_up();
   TRY(dumped);
   if (options_.leave_running) return {};
   end_server();
@@ -279,7 +294,7 @@ Status Creation::complete() {
   return without_exceptions([&]() -> Status {
     manifest_.dump_seconds = report_.seconds() - dump_begin_;
     report_.say("criu dump took {:.2f} s", manifest_.dump_seconds);
-    TRY(call_hook(options_.after, "ok"));
+    TRY(call_after("ok"));
     return write_down();
   });
 }

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsSupersetOf;
 using testing_support::TempDir;
 
@@ -68,11 +70,17 @@ class Creation : public testing::Test {
     dir_.write("criu", criu);
     chmod(dir_.file("criu").c_str(), 0700);
     const std::string libdir = std::filesystem::path(PLUGIN_PATH).parent_path();
-    return *Child::start({{TOOL_PATH, "snapshot", "create", dir_.file("snapshot"), "--pid",
-                           formatted("{}", server_.pid()), "--tcp", tcp, "--after", after_,
-                           "--criu", dir_.file("criu"), "--libdir", libdir},
-                          {}})
-                ->wait();
+    const Program tool{{TOOL_PATH, "snapshot", "create", dir_.file("snapshot"), "--pid",
+                        formatted("{}", server_.pid()), "--tcp", tcp, "--after", after_, "--criu",
+                        dir_.file("criu"), "--libdir", libdir},
+                       {}};
+    const Fd log = *Fd::open(dir_.file("log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int status = *Child::start(tool, [&]() -> Status {
+                          dup2(log.get(), STDERR_FILENO);
+                          return {};
+                        })->wait();
+    fputs(dir_.read("log").c_str(), stderr);
+    return status;
   }
   std::vector<std::string> names() const {
     std::vector<std::string> result;
@@ -172,6 +180,34 @@ TEST_F(Creation, WaitsForCriuWhateverItsPluginReports) {
   EXPECT_EQ(create_stopped(line + "; sleep 0.5"), 0);
   EXPECT_TRUE(host::has_ended(server_.pid()));
   EXPECT_THAT(names(), IsSupersetOf({"manifest.json", "images"}));
+}
+
+TEST_F(Creation, RunsTheHookToItsEndAfterAnInterruptedDump) {
+  after_ = formatted("sleep 0.5; grep State: /proc/$SNAPSHOT_PID/status >{}/after", dir_.path());
+  EXPECT_EQ(create_stopped("kill -INT $PPID; sleep 5; exit 1"), 1);
+  EXPECT_TRUE(server_runs());
+  EXPECT_THAT(dir_.read("after"), HasSubstr("sleeping"));
+}
+
+TEST_F(Creation, RunsTheHookToItsEndAfterASignalDuringTheDump) {
+  after_ = formatted("sleep 0.5; : >{}/after", dir_.path());
+  EXPECT_EQ(create_stopped("kill -INT $PPID; exit 0"), 1);
+  EXPECT_THAT(dir_.names(), Contains("after"));
+}
+
+TEST_F(Creation, EndsTheHookAfterAnotherSignal) {
+  after_ = "kill -INT $PPID; exec sleep 60";
+  const auto start = Clock::now();
+  EXPECT_EQ(create_stopped("kill -INT $PPID; sleep 5; exit 1"), 1);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(50));
+  EXPECT_TRUE(server_runs());
+}
+
+TEST_F(Creation, ReportsThatTheHookAfterAFailedDumpFailed) {
+  after_ = "exit 3";
+  EXPECT_EQ(create_stopped("exit 1"), 1);
+  EXPECT_THAT(dir_.read("log"), HasSubstr("/bin/sh -c 'exit 3' ended with status 3"));
+  EXPECT_THAT(dir_.read("log"), HasSubstr("criu dump ended with status 1"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr int kKilled = 128;
 constexpr std::chrono::milliseconds kTick{100};
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-std::atomic<bool> interrupted = false;
+std::atomic<unsigned> signals_received = 0;
 bool pipe_was_ignored = false;  // SIGPIPE, before watch_for_signals()
 
 // As nohup(1) lets it be, for this command and for all that it runs.
@@ -74,13 +74,13 @@ std::string Program::text() const {
 
 void watch_for_signals() {
   struct sigaction action{};
-  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_handler = [](int) { signals_received++; };
   for (const int number : kSignals)
     if (!is_ignored(number)) sigaction(number, &action, nullptr);
   pipe_was_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN;
 }
 
-bool is_interrupted() { return interrupted; }
+bool is_interrupted() { return signals_received > 0; }
 
 void ignore_signals() {
   for (const int number : kSignals) signal(number, SIG_IGN);
@@ -88,19 +88,20 @@ void ignore_signals() {
 
 bool pause_for(std::chrono::milliseconds time) {
   const auto end = Clock::now() + time;
-  while (!interrupted && Clock::now() < end)
+  while (!is_interrupted() && Clock::now() < end)
     std::this_thread::sleep_for(std::min<Clock::duration>(kTick, end - Clock::now()));
-  return !interrupted;
+  return !is_interrupted();
 }
 
 Result<Child> Child::start(const Program& program, const std::function<Status()>& prepare) {
   Pipe problems = TRY(Pipe::create());
+  const unsigned earlier_signals = signals_received;
   const pid_t pid = fork();
   if (pid < 0) return Error::system("cannot fork");
   if (pid == 0) execute(program, prepare, problems.write.get());
   problems.write.reset();
   const std::string problem = read_problem(problems.read);
-  if (problem.empty()) return Child(pid);
+  if (problem.empty()) return Child(pid, earlier_signals);
   waitpid(pid, nullptr, 0);
   return Error(ECHILD, problem);
 }
@@ -112,13 +113,14 @@ bool Child::has_ended() {
 }
 
 Result<int> Child::wait(std::optional<std::chrono::milliseconds> limit,
-                        const std::function<void()>& meanwhile) {
+                        const std::function<void()>& meanwhile, EndedBy ended_by) {
+  const unsigned ignored = ended_by == EndedBy::kLaterSignals ? earlier_signals_ : 0;
   const auto start = Clock::now();
   bool asked = false;
   for (pollfd ended{process_.fd().get(), POLLIN, 0};
        poll(&ended, 1, static_cast<int>(kTick.count())) != 1;) {
     if (meanwhile) meanwhile();
-    if (!asked && (interrupted || (limit && Clock::now() - start > *limit))) {
+    if (!asked && (signals_received != ignored || (limit && Clock::now() - start > *limit))) {
       asked = true;
       (void)process_.signal(SIGTERM);
     }
@@ -129,9 +131,9 @@ Result<int> Child::wait(std::optional<std::chrono::milliseconds> limit,
   return WIFEXITED(status) ? WEXITSTATUS(status) : kKilled + WTERMSIG(status);
 }
 
-Status run(const Program& program, const std::function<Status()>& prepare) {
-  Child child = TRY(Child::start(program, prepare));
-  const int status = TRY(child.wait());
+Status run(const Program& program, EndedBy ended_by) {
+  Child child = TRY(Child::start(program));
+  const int status = TRY(child.wait({}, {}, ended_by));
   if (status == 0) return {};
   return Error::of(ECHILD, "{} ended with status {}", program.text(), status);
 }

@@ -40,6 +40,12 @@ void ignore_signals();
 // Returns false at once if this command is interrupted.
 bool pause_for(std::chrono::milliseconds time);
 
+// Which signals end a program that this command waits for.
+enum class EndedBy {
+  kAnySignal,
+  kLaterSignals,  // those that this command received after it started the program
+};
+
 // A running program. Its end is awaited by wait(); the destructor does not end it.
 class Child {
  public:
@@ -48,19 +54,22 @@ class Child {
   static Result<Child> start(const Program& program, const std::function<Status()>& prepare = {});
 
   pid_t pid() const { return pid_; }
-  // Its exit status, or 128 and the number of the signal that killed it. An interruption, and the
-  // time limit, end it with SIGTERM. `meanwhile` is called at least five times a second.
+  // Its exit status, or 128 and the number of the signal that killed it. A signal to this command,
+  // and the time limit, end it with SIGTERM. `meanwhile` is called at least five times a second.
   Result<int> wait(std::optional<std::chrono::milliseconds> limit = {},
-                   const std::function<void()>& meanwhile = {});
+                   const std::function<void()>& meanwhile = {},
+                   EndedBy ended_by = EndedBy::kAnySignal);
   bool has_ended();
 
  private:
-  explicit Child(pid_t pid) : pid_(pid), process_(Pidfd::open(pid)) {}
+  Child(pid_t pid, unsigned earlier_signals)
+      : pid_(pid), earlier_signals_(earlier_signals), process_(Pidfd::open(pid)) {}
   pid_t pid_;
+  unsigned earlier_signals_;  // how many this command had received at its start
   Pidfd process_;
 };
 
 // Runs it to its end. A status other than 0 is an error that names the program.
-Status run(const Program& program, const std::function<Status()>& prepare = {});
+Status run(const Program& program, EndedBy ended_by = EndedBy::kAnySignal);
 
 }  // namespace amdgpu_criu::snapshot

@@ -74,10 +74,12 @@ Status enter_network_of(pid_t pid) {
 }
 
 Readiness readiness_of_replica(const Manifest& manifest, const RestoreOptions& options) {
-  if (!options.readiness.is_empty()) return options.readiness;
-  Readiness readiness = manifest.readiness;
-  readiness.line.clear();  // it was printed before the snapshot
-  if (options.has_timeout) readiness.timeout = options.readiness.timeout;
+  Readiness readiness = options.readiness;
+  if (readiness.is_empty()) {
+    readiness = manifest.readiness;
+    readiness.line.clear();  // it was printed before the snapshot
+  }
+  readiness.timeout = options.has_timeout ? options.readiness.timeout : manifest.readiness.timeout;
   return readiness;
 }
 

@@ -20,7 +20,7 @@ struct Probe {
 // Fails if the server ends, or is not ready in time.
 Status wait_until_ready(const Readiness& readiness, const Probe& probe);
 
-// What the options ask for, else what create has waited for.
+// What the options ask for, else what create has waited for. The timeout is chosen separately.
 Readiness readiness_of_replica(const Manifest& manifest, const RestoreOptions& options);
 
 // Before a server is started: the port of another one would look ready.

@@ -43,8 +43,8 @@ struct RestoreOptions {
   Network network = Network::kHost;
   std::string subnet = "10.213.0.0";  // each replica has a /30 of it
   std::string tcp;                    // empty: as at create
-  Readiness readiness;                // empty: as at create, but
-  bool has_timeout = false;           // if true, with the timeout of `readiness`
+  Readiness readiness;                // empty: as at create
+  bool has_timeout = false;           // false: the timeout is that of create, too
   std::string restored;               // a hook
   std::string state_directory;        // empty: in /run
   bool verify = false;

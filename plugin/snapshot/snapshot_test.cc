@@ -258,6 +258,20 @@ TEST(Readiness, OfAReplicaIsThatOfCreateWithTheTimeoutOfRestore) {
   EXPECT_EQ(readiness_of_replica(manifest, options).port, 0u);
 }
 
+TEST(Readiness, OfARestoreHasTheTimeoutOfCreateUnlessItHasAnother) {
+  Manifest manifest;
+  manifest.readiness = {"true", 8080, "", 300};
+  RestoreOptions options;
+  options.readiness.port = 9090;
+  const Readiness readiness = readiness_of_replica(manifest, options);
+  EXPECT_EQ(readiness.port, 9090u);
+  EXPECT_EQ(readiness.command, "");
+  EXPECT_EQ(readiness.timeout, 300);
+  options.readiness.timeout = 5;
+  options.has_timeout = true;
+  EXPECT_EQ(readiness_of_replica(manifest, options).timeout, 5);
+}
+
 TEST(Readiness, OfAnotherServerIsRefused) {
   const Fd listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {}};

@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "snapshot/command_line.h"
 
+#include <filesystem>
 #include <map>
 
 namespace amdgpu_criu::snapshot {
+namespace {
+
+// criu changes its directory to that of its logs before it opens such a path.
+CLI::Validator absolute_path() {
+  return {[](std::string& path) -> std::string {
+            if (!path.empty()) path = std::filesystem::absolute(path);
+            return {};
+          },
+          ""};
+}
+
+}  // namespace
 
 CommandLine::CommandLine(CLI::App& app)
     : snapshot_(app.add_subcommand(
@@ -96,6 +109,7 @@ void CommandLine::add_criu(CLI::App& command, CriuOptions& options) {
       ->capture_default_str();
   command.add_option("--libdir", options.libdir, "Where CRIU finds its plugins (its own option)")
       ->type_name("DIR")
+      ->transform(absolute_path())
       ->envname("CRIU_LIBS_DIR");
   command
       .add_option("--criu-option", options.words,

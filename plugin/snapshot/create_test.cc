@@ -69,11 +69,11 @@ class Creation : public testing::Test {
   int create(const std::string& criu, const std::string& tcp) {
     dir_.write("criu", criu);
     chmod(dir_.file("criu").c_str(), 0700);
-    const std::string libdir = std::filesystem::path(PLUGIN_PATH).parent_path();
-    const Program tool{{TOOL_PATH, "snapshot", "create", dir_.file("snapshot"), "--pid",
-                        formatted("{}", server_.pid()), "--tcp", tcp, "--after", after_, "--criu",
-                        dir_.file("criu"), "--libdir", libdir},
-                       {}};
+    Program tool{{TOOL_PATH, "snapshot", "create", dir_.file("snapshot"), "--pid",
+                  formatted("{}", server_.pid()), "--tcp", tcp, "--after", after_, "--criu",
+                  dir_.file("criu")},
+                 variables_};
+    if (!libdir_.empty()) tool.arguments.insert(tool.arguments.end(), {"--libdir", libdir_});
     const Fd log = *Fd::open(dir_.file("log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int status = *Child::start(tool, [&]() -> Status {
                           dup2(log.get(), STDERR_FILENO);
@@ -120,6 +120,8 @@ class Creation : public testing::Test {
   const TempDir dir_;
   Child server_ = *Child::start(Program::shell("exec sleep 600 >/dev/null 2>&1"));
   std::string after_ = "true";
+  std::string libdir_ = std::filesystem::path(PLUGIN_PATH).parent_path();
+  Variables variables_;
 };
 
 // After a "no", criu gives the connections back.
@@ -208,6 +210,19 @@ TEST_F(Creation, ReportsThatTheHookAfterAFailedDumpFailed) {
   EXPECT_EQ(create_stopped("exit 1"), 1);
   EXPECT_THAT(dir_.read("log"), HasSubstr("/bin/sh -c 'exit 3' ended with status 3"));
   EXPECT_THAT(dir_.read("log"), HasSubstr("criu dump ended with status 1"));
+}
+
+// criu changes its directory.
+TEST_F(Creation, GivesCriuAbsolutePaths) {
+  const std::string directory = std::filesystem::relative(libdir_);
+  const std::string absolute = std::filesystem::current_path() / directory;
+  libdir_ = directory;
+  EXPECT_EQ(create_stopped("exit 1"), 1);
+  EXPECT_THAT(dir_.read("log"), HasSubstr("-L " + absolute));
+  libdir_.clear();
+  variables_ = {{"CRIU_LIBS_DIR", directory}};
+  EXPECT_EQ(create_stopped("exit 1"), 1);
+  EXPECT_THAT(dir_.read("log"), HasSubstr("-L " + absolute));
 }
 
 }  // namespace

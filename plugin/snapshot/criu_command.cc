@@ -2,8 +2,21 @@
 #include "snapshot/criu_command.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace amdgpu_criu::snapshot {
+namespace {
+
+constexpr char kKeyFile[] = "AMDGPU_CRIU_KEY_FILE";
+
+}  // namespace
+
+// The plugin opens the key when criu has changed its directory.
+CriuCommand::CriuCommand(std::string criu, std::string verb)
+    : criu_(std::move(criu)), verb_(std::move(verb)) {
+  const char* key = getenv(kKeyFile);
+  if (key && *key && *key != '/') variables_[kKeyFile] = std::filesystem::absolute(key);
+}
 
 void CriuCommand::add(std::string option, std::string value, std::string why) {
   options_.push_back({std::move(option), std::move(value), std::move(why)});

@@ -12,8 +12,7 @@ namespace amdgpu_criu::snapshot {
 class CriuCommand {
  public:
   // criu: the program; verb: dump or restore
-  CriuCommand(std::string criu, std::string verb)
-      : criu_(std::move(criu)), verb_(std::move(verb)) {}
+  CriuCommand(std::string criu, std::string verb);
 
   // Without a reason: an option that the snapshot consists of, as -D.
   void add(std::string option, std::string value = {}, std::string why = {});

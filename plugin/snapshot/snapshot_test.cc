@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/pipe.h"
@@ -145,6 +147,21 @@ TEST(CriuCommand, PrintsWhatAShellUnderstandsAndTheReasons) {
             "AMDGPU_CRIU_REPLICAS=on criu dump -D '/a b/images' --link-remap");
   EXPECT_THAT(criu.reasons(), ElementsAre("--link-remap: process 7 needs it"));
   EXPECT_EQ(Program({{"echo", "it's", ""}, {}}).text(), "echo 'it'\\''s' ''");
+}
+
+// criu changes its directory.
+TEST(CriuCommand, NamesTheKeyFileByAnAbsolutePath) {
+  const std::string directory = std::filesystem::current_path();
+  const std::map<std::string, std::string> texts{
+      {"my/key", "AMDGPU_CRIU_KEY_FILE=" + directory + "/my/key criu dump"},
+      {"/my/key", "criu dump"},
+      {"", "criu dump"}};
+  for (const auto& [path, text] : texts) {
+    setenv("AMDGPU_CRIU_KEY_FILE", path.c_str(), 1);
+    EXPECT_EQ(CriuCommand("criu", "dump").program().text(), text);
+  }
+  unsetenv("AMDGPU_CRIU_KEY_FILE");
+  EXPECT_EQ(CriuCommand("criu", "dump").program().text(), "criu dump");
 }
 
 TEST(CriuCommand, OptionsOfTheUserReplaceThoseThatWereChosen) {

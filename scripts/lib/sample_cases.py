@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""sample_cases.py FILE COUNT: leaves a sample of the cases in the test data of rocBLAS or rocSPARSE.
+"""sample_cases.py FILE COUNT: leaves a sample of the cases in the test data of rocBLAS, rocSPARSE or hipBLASLt.
 
 Their tests read all cases when they start, which takes minutes in an emulated guest. The sample has COUNT of
 those of the category "quick", always the same ones. The file is the name of the library and a zero, one record

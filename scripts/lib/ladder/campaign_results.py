@@ -140,11 +140,14 @@ def stack_table(known: Mapping[str, Outcome]) -> str:
 
 def library_table(known: Mapping[str, Outcome], libraries: Mapping[str, str]) -> str:
     def cell(name: str) -> str:
-        one = known.get(name)
-        return one.cell() + (f", {one.seconds} s" if one.seconds else "") if one else "not run"
+        one, dumped = known.get(f"library-{name}"), known.get(f"dumped-{name}")
+        text = one.cell() + (f", {one.seconds} s" if one.seconds else "") if one else "not run"
+        if dumped:
+            text += "; dumped: " + ("failed" if dumped.failed else "passed") + f", {dumped.date}"
+        return text
 
     chips = ("mi210", "mi300x-small", "navi31")
-    return _rows("Library", ((title, (cell(f"library-{name}-{chip}") for chip in chips))
+    return _rows("Library", ((title, (cell(f"{name}-{chip}") for chip in chips))
                              for name, title in libraries.items()))
 
 

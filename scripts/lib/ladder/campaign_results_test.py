@@ -55,6 +55,13 @@ class CampaignResults(unittest.TestCase):
         self.assertIn("| rocBLAS | not run | not run | 2 passed, 2026-01-02, 4 s |",
                       (self.top / tested.GUEST_README).read_text())
 
+    def test_a_cell_says_whether_dumped_cases_passed(self):
+        known = {"library-rocblas-mi210": tested.Outcome("2026-01-02", 7),
+                 "dumped-rocblas-mi210": tested.Outcome("2026-03-04", 1),
+                 "dumped-rocblas-navi31": tested.Outcome("2026-03-05", 0, 1)}
+        self.assertIn("| rocBLAS | 7 passed, 2026-01-02; dumped: passed, 2026-03-04 | not run "
+                      "| not run; dumped: failed, 2026-03-05 |", tested.library_table(known, {"rocblas": "rocBLAS"}))
+
     def test_other_suites_add_up_to_their_rung(self):
         self.ran("every-e2e-e2e", "ok a")
         self.ran("every-e2e-e2e-trees", "ok a", "ok b")

@@ -63,9 +63,12 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
 
 
 # The libraries of ROCm 7.2 whose own tests run, by the names of the images of scripts/rocm.
-LIBRARIES = {"hipcub": "hipCUB", "opencl": "OpenCL, and piglit", "rccl": "RCCL, on two GPUs",
-             "rocblas": "rocBLAS", "rocfft": "rocFFT", "rocprim": "rocPRIM", "rocrand": "rocRAND",
-             "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE", "rocthrust": "rocThrust", "rocwmma": "rocWMMA"}
+LIBRARIES = {"hipblaslt": "hipBLASLt", "hipcub": "hipCUB", "miopen": "MIOpen", "opencl": "OpenCL, and piglit",
+             "rccl": "RCCL, on two GPUs", "rocblas": "rocBLAS", "rocfft": "rocFFT", "rocprim": "rocPRIM",
+             "rocrand": "rocRAND", "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE", "rocthrust": "rocThrust",
+             "rocwmma": "rocWMMA"}
+# Those of which tests are dumped, too.
+DUMPED = ("hipcub", "opencl", "rccl", "rocblas", "rocprim", "rocsparse")
 
 
 def library(name: str) -> tuple[Rung, Rung]:
@@ -86,10 +89,10 @@ def every(name: str, *suites: str, base: str = "7.3", unwanted: str = "", needs:
                 ("module", "host", *(("module-6.12",) if base == "6.12" else ()), *needs))
 
 
-def pair_of_guests(name: str, needs: tuple[str, ...], seconds: int, image: str = "") -> Rung:
+def pair_of_guests(name: str, needs: tuple[str, ...], seconds: int, options: str = "--vram 256M") -> Rung:
     """Runs the scenarios of that group on node 2, whose GPUs have other numbers than that of node 1."""
-    both = f"{image} --vram 256M --param lockup_timeout=60000 --check-leaks"
-    command = ("selftests/vm/pair", "--name", name, "--both", both.strip(), "--node1", "--gpus 1",
+    both = f"{options} --param lockup_timeout=60000 --check-leaks"
+    command = ("selftests/vm/pair", "--name", name, "--both", both, "--node1", "--gpus 1",
                "--node2", f"--gpus 2 --empty-slots 1 --ktap {name}",
                "--", f"PATIENCE={PATIENCE} /payload/e2e/run @{name}")
     return Rung(name, (command,), needs, seconds)
@@ -165,8 +168,12 @@ CAMPAIGN = table(
     Rung("rocm-7.2-image", (("scripts/rocm", "7.2"),), ("lab",), builds=True),
     campaign_in_guest("rocm-7.2", "rocm-7.2-*", needs=("rocm-7.2-image",)),
     *(rung for name in LIBRARIES for rung in library(name)),
-    campaign_in_guest("libraries-dumped", needs=tuple(
-        f"library-{name}-image" for name in ("hipcub", "opencl", "rccl", "rocblas", "rocprim", "rocsparse"))),
+    Rung("libraries-dumped", (("selftests/vm/check", "--name", "libraries-dumped", "--directory",
+                               "selftests/vm/campaigns", "dumped-*", "rccl-train"),),
+         ("module", "host", *(f"library-{name}-image" for name in DUMPED))),
+    # A process has 3 GB of RCCL's code.
+    pair_of_guests("rccl-pair", ("module", "host", "library-rccl-image"), 900,
+                   "--image rocm-7.2-rccl --switch --memory 7G --vram 1G --timeout 3600"),
     Rung("decode", (("scripts/decode-everywhere",),), ("rocm",)),
     campaign_in_guest("igt"),
     Rung("igt-test", (("scripts/igt",),), ("lab",), builds=True),
@@ -186,11 +193,11 @@ CAMPAIGN = table(
     campaign_in_guest("parameters", "parameters-bar"),
     Rung("pods-image", (("scripts/pods",),), ("lab",), builds=True),
     campaign_in_guest("pods", needs=("pods-image",)),
-    pair_of_guests("pods-pair", ("module", "host", "pods-image"), 300, "--image pods"),
+    pair_of_guests("pods-pair", ("module", "host", "pods-image"), 300, "--image pods --vram 256M"),
     campaign_in_guest("races"),
     campaign_in_guest("serve", "serve-navi31", needs=("rocm",)),
     Rung("slurm-image", (("scripts/slurm",),), ("lab",), builds=True),
-    pair_of_guests("slurm", ("module", "host", "slurm-image"), 300, "--image slurm"),
+    pair_of_guests("slurm", ("module", "host", "slurm-image"), 300, "--image slurm --vram 256M"),
     campaign_in_guest("soak"),
     campaign_in_guest("train", "train-navi31"),
     Rung("vulkan-image", (("scripts/vulkan",),), ("lab",), builds=True),
@@ -224,9 +231,9 @@ CAMPAIGNS = {
     "decode": (("decode",), "the decoder and LLVM's, on all of llama.cpp (minutes; the disk of hip)"),
     "hip": (("hip",), "programs of Debian's HIP runtime, also on Navi 31 (minutes; 10 GB more of disk)"),
     "rocm-7.2": (("rocm-7.2",), "the same of ROCm 7.2, on all chips (minutes; 5 GB of disk)"),
-    "libraries": ((*(f"library-{name}" for name in LIBRARIES), "libraries-dumped"),
+    "libraries": ((*(f"library-{name}" for name in LIBRARIES), "libraries-dumped", "rccl-pair"),
                   "the own tests of libraries of ROCm 7.2 (hours, interruptible; 30 GB of disk)"),
-    "libraries-dumped": (("libraries-dumped",), "some of them, dumped at a random moment (20 minutes)"),
+    "libraries-dumped": (("libraries-dumped", "rccl-pair"), "some of them, dumped at a random moment (an hour)"),
     **{f"library-{name}": ((f"library-{name}",), f"the own tests of {title} (30 minutes; 8 GB of disk)")
        for name, title in LIBRARIES.items()},
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),

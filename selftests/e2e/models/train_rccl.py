@@ -1,9 +1,11 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """train_rccl.py RANKS [STEPS]: data-parallel training by RANKS processes, a GPU each, whose gradients RCCL adds.
+train_rccl.py --wait [STEPS]: the first of two processes, on different machines
+train_rccl.py --join ADDRESS: the second of them, on the other machine
 
 Each rank computes the gradients of its own samples. All ranks then have the sums, and the same weights. Rank 0
-is the first process: it takes the signals of a workload, and sends each request to the others by pipes. A verdict
+is the first process: it takes the signals of a workload, and sends each request to the others by sockets. A verdict
 compares the weights of all ranks.
 """
 
@@ -12,8 +14,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import socket
 import struct
 import sys
+import time
 from collections.abc import Callable
 from ctypes import byref, c_float, c_size_t, c_uint, c_void_p
 from pathlib import Path
@@ -24,6 +28,8 @@ COUNT, GROUP = 1 << 17, 256
 LOSSES = COUNT // GROUP
 RATE = 0.5
 STEP, VERIFY, END = b"s", b"v", b"e"
+GOOD, BAD = b"g", b"b"
+PORT, JOIN_SECONDS = 7000, 600
 FLOAT, SUM, MAX, MIN = 7, 0, 2, 3  # ncclDataType_t and ncclRedOp_t
 TO_HOST = 2  # hipMemcpyKind
 NODES = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -92,10 +98,10 @@ def compiled() -> bytes:
 
 
 class Rank:
-    def __init__(self, rank: int, ranks: int, code: bytes, exchange: Callable[[bytes], bytes]) -> None:
+    def __init__(self, rank: int, ranks: int, gpu: int, code: bytes, exchange: Callable[[bytes], bytes]) -> None:
         self.rank, self.ranks, self.step = rank, ranks, 0
         self.hip, self.nccl = calls("libamdhip64.so.7"), calls("librccl.so.1")
-        self.hip("hipSetDevice", rank)
+        self.hip("hipSetDevice", gpu)
         self.stream, module, self.comm = c_void_p(), c_void_p(), c_void_p()
         self.hip("hipStreamCreate", byref(self.stream))
         self.hip("hipModuleLoadData", byref(module), code)
@@ -158,15 +164,15 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def lead(ranks: int, steps: int, code: bytes, pipes: list[int]) -> int:
-    """Rank 0."""
+def lead(ranks: int, steps: int, code: bytes, others: list[int]) -> int:
+    """Rank 0. The others have these sockets."""
     def send(what: bytes) -> bytes:
-        for pipe in pipes:
-            os.write(pipe, what)
+        for other in others:
+            os.write(other, what)
         return what
 
     requests = Requests()
-    rank = Rank(0, ranks, code, send)
+    rank = Rank(0, ranks, 0, code, send)
     say(f"ready: {ranks} ranks, {COUNT} weights")
     while not requests.end and not (steps and rank.step == steps):
         verify, requests.verdict = requests.verdict, False
@@ -179,35 +185,64 @@ def lead(ranks: int, steps: int, code: bytes, pipes: list[int]) -> int:
     send(END)
     equal = rank.all_are_equal()
     say(f"weights {rank.digest()}")
-    good = all([os.wait()[1] == 0 for _ in pipes]) and equal
+    good = all([os.read(other, 1) == GOOD for other in others]) and equal
     say("final ok" if good else "final FAILED")
     return 0 if good else 1
 
 
-def follow(number: int, ranks: int, code: bytes, pipe: int) -> int:
-    rank = Rank(number, ranks, code, lambda _: os.read(pipe, len(bytes(UniqueId()))))
-    while (what := os.read(pipe, 1)) in (STEP, VERIFY):
+def follow(number: int, ranks: int, gpu: int, code: bytes, leader: int) -> int:
+    """Another rank, whose requests come from that socket."""
+    rank = Rank(number, ranks, gpu, code, lambda _: os.read(leader, len(bytes(UniqueId()))))
+    say(f"member {number} is there")
+    while (what := os.read(leader, 1)) in (STEP, VERIFY):
         rank.one_step()
         if what == VERIFY:
             rank.all_are_equal()
     equal = what == END and rank.all_are_equal()
     say(f"member {number} weights {rank.digest()}")
+    os.write(leader, GOOD if equal else BAD)
     return 0 if equal else 1
 
 
-def main(words: list[str]) -> int:
-    ranks, steps = int(words[0]), int(words[1]) if words[1:] else 0
-    code, pipes = compiled(), []
+def fork_followers(ranks: int, code: bytes) -> list[int]:
+    others = []
     for number in range(1, ranks):
-        read, write = os.pipe()
+        mine, its = socket.socketpair()
         if not os.fork():
-            os.close(write)
-            for pipe in pipes:
-                os.close(pipe)
-            os._exit(follow(number, ranks, code, read))
-        os.close(read)
-        pipes.append(write)
-    return lead(ranks, steps, code, pipes)
+            for other in (*others, mine.detach()):
+                os.close(other)
+            os._exit(follow(number, ranks, number, code, its.detach()))
+        its.close()
+        others.append(mine.detach())
+    return others
+
+
+def wait_for_other() -> int:
+    """The socket of a process that joins."""
+    with socket.create_server(("", PORT)) as server:
+        return server.accept()[0].detach()
+
+
+def join(address: str) -> int:
+    end = time.monotonic() + JOIN_SECONDS
+    while True:
+        try:
+            return socket.create_connection((address, PORT)).detach()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
+
+
+def main(words: list[str]) -> int:
+    code = compiled()
+    if words[0] == "--join":
+        return follow(1, 2, 0, code, join(words[1]))
+    steps = int(words[1]) if words[1:] else 0
+    if words[0] == "--wait":
+        return lead(2, steps, code, [wait_for_other()])
+    ranks = int(words[0])
+    return lead(ranks, steps, code, fork_followers(ranks, code))
 
 
 if __name__ == "__main__":

@@ -76,8 +76,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "pair": ("podman_arrives",),
     # Likewise, with the image that scripts/slurm makes; the last one ends node 1.
     "slurm": ("slurm_preempted", "slurm_refused", "slurm_node_lost"),
-    # podman_arrives and pod_arrives run these on node 1.
-    "node1": ("podman_leaves", "pod_leaves"),
+    # Likewise, with the image that scripts/rocm 7.2 rccl makes.
+    "rccl-pair": ("rccl_nodes",),
+    # podman_arrives, pod_arrives and rccl_nodes run these on node 1.
+    "node1": ("podman_leaves", "pod_leaves", "rccl_joins"),
     # The campaign `killed` runs these.
     "killed": ("killed_runc", "killed_crun", "killed_podman"),
     # With the image that scripts/pods makes.
@@ -223,7 +225,7 @@ def limit(name: str, environment: Mapping[str, str]) -> int:
         seconds = 14400
     elif name == "contents_damaged":
         seconds = 36000 if whole else 600
-    elif name in GROUPS["rocm"] + GROUPS["vulkan_ops"]:
+    elif name in (*GROUPS["rocm"], *GROUPS["vulkan_ops"], *GROUPS["rccl-pair"], "rccl_joins"):
         seconds = 3600
     elif "train" in name and whole:
         seconds = 3600

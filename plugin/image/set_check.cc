@@ -10,7 +10,7 @@ namespace amdgpu_criu::image {
 namespace {
 
 Error missing(const std::string& what, const std::string& needed_by) {
-  return Error::of(ENOENT, "image {} is missing; {} needs it", what, needed_by);
+  return Error::of(EBADMSG, "image {} is missing; {} needs it", what, needed_by);
 }
 
 // Collects the objects of all tables, which must agree on each object.
@@ -34,7 +34,7 @@ class Objects {
     for (const auto& [id, needed] : needed_) {
       const auto object = saved.find(id);
       if (object == saved.end())
-        return Error::of(ENOENT,
+        return Error::of(EBADMSG,
                          "image {} is missing, or lacks the contents of object {}, which {} needs",
                          contents_file_name(0, needed.gpu_id), id, needed.by);
       if (object->second != needed.size)

@@ -145,8 +145,10 @@ Result<std::vector<std::string>> damage_of(const std::string& directory, const M
     const std::string path = directory + "/" + file.name;
     std::error_code error;
     const uint64_t size = fs::file_size(path, error);
-    if (error) {
+    if (error == std::errc::no_such_file_or_directory) {
       result.push_back(formatted("{}: {}", file.name, error.message()));
+    } else if (error) {
+      return Error::of(error.value(), "cannot examine {}: {}", path, error.message());
     } else if (size != file.size) {
       result.push_back(formatted("{} has {} bytes instead of {}", file.name, size, file.size));
     } else if (check == Check::kAll || size <= kSmall) {

@@ -122,6 +122,17 @@ TEST(Files, ThatChangedOrAreMissingAreNamed) {
               HasSubstr("images/small has 1 bytes instead of 5"));
 }
 
+TEST(Files, ThatCannotBeExaminedAreNotCalledDamaged) {
+  const TempDir dir;
+  ASSERT_EQ(mkdir(dir.file(kImages).c_str(), 0700), 0);
+  ASSERT_EQ(symlink("loop", dir.file("images/loop").c_str()), 0);
+  Manifest manifest;
+  manifest.files = {{"images/loop", 5, {}}};
+  const auto damage = damage_of(dir.path(), manifest, Check::kAll);
+  ASSERT_FALSE(damage.ok());
+  EXPECT_THAT(damage.error().message(), HasSubstr("images/loop: Too many levels"));
+}
+
 // Exits with 0 if it does not read 4 GiB, which takes seconds.
 [[noreturn]] void hash_until_interrupted(const std::string& directory) {
   watch_for_signals();

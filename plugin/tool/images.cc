@@ -12,4 +12,9 @@ Result<Images> Images::open(const std::string& path) {
   return images;
 }
 
+// An encrypted image that was changed, and a wrong key, look the same.
+bool is_damage(const Error& error) {
+  return error.code() == EBADMSG || error.code() == EKEYREJECTED;
+}
+
 }  // namespace amdgpu_criu::tool

@@ -21,4 +21,8 @@ class Images {
   Key key_;
 };
 
+// Whether images were read and are not as they were written. Other errors say nothing about them:
+// a file cannot be opened or read, its key or a newer version of this command is needed.
+bool is_damage(const Error& error);
+
 }  // namespace amdgpu_criu::tool

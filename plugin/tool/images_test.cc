@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "image/set.h"
+#include "tests/refused_call.h"
 #include "tests/tool_program.h"
 
 namespace amdgpu_criu::tool {
@@ -66,6 +67,41 @@ TEST_F(Tool, VerifyNamesEveryDamagedFile) {
   for (const std::string& name : dir_.names()) EXPECT_THAT(outcome.output, HasSubstr(name));
 }
 
+// Images are opened so that a pipe does not block. The command has the filter of the thread.
+TEST_F(Tool, ImagesThatCannotBeReadAreNotCalledDamaged) {
+  for (const uint32_t error : {EACCES, EIO, ENOENT})
+    ASSERT_TRUE(testing_support::without({SYS_openat, O_NONBLOCK, error}, [&] {
+      const Outcome verified = run("verify " + dir_.path());
+      EXPECT_EQ(verified.status, 2) << verified.output;
+      for (const std::string& name : dir_.names())
+        EXPECT_THAT(verified.output, HasSubstr("could not be examined: cannot open image " + name +
+                                               ": " + strerror(static_cast<int>(error))));
+      EXPECT_EQ(run("show " + dir_.path()).status, 2);
+    }));
+}
+
+TEST_F(Tool, VerifyListsUnreadAndDamagedImagesSeparately) {
+  dir_.write(contents_, dir_.read(contents_).substr(1));
+  const std::string process = image::process_file_name(0);
+  std::filesystem::remove(dir_.file(process));
+  ASSERT_EQ(symlink("/no/such/file", dir_.file(process).c_str()), 0);
+  const Outcome outcome = run("verify --json " + dir_.path() + " 2>/dev/null )", "( ");
+  EXPECT_EQ(outcome.status, 1);
+  const auto json = nlohmann::json::parse(outcome.output);
+  EXPECT_FALSE(json.at("ok"));
+  EXPECT_EQ(json.at("findings").at(0).at("file"), contents_);
+  EXPECT_EQ(json.at("unread").at(0).at("file"), process);
+}
+
+TEST_F(Tool, AnImageThatIsMissingInTheSetIsDamage) {
+  std::filesystem::remove(dir_.file(contents_));
+  for (const char* command : {"verify ", "show "}) {
+    const Outcome outcome = run(command + dir_.path());
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.output, HasSubstr(contents_ + " is missing"));
+  }
+}
+
 // A second dump, all of whose memory is in the first one.
 class IncrementalTool : public Tool {
  protected:
@@ -93,7 +129,7 @@ TEST_F(IncrementalTool, IsFlattenedIntoADirectoryThatIsWhole) {
   EXPECT_THAT(outcome.output,
               HasSubstr("1 contents files written to " + flat_ + ", with 4096 bytes"));
   std::filesystem::remove(dir_.file(contents_));
-  EXPECT_EQ(run("verify " + next_.path()).status, 1);
+  EXPECT_EQ(run("verify " + next_.path()).status, 2);
   const Outcome verified = run("verify " + flat_);
   EXPECT_EQ(verified.status, 0) << verified.output;
   EXPECT_TRUE(std::filesystem::exists(flat_ + "/pstree.img"));

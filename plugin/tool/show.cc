@@ -340,7 +340,7 @@ int show(const std::string& directory, bool blobs, Format format) {
   if (!images.ok()) return complain(2, images.error().message());
   bool foreign = false;
   const auto set = load_any(*images, foreign);
-  if (!set.ok()) return complain(1, set.error().message());
+  if (!set.ok()) return complain(is_damage(set.error()) ? 1 : 2, set.error().message());
   if (set->empty()) return complain(2, "no GPU images in " + directory);
   if (format == Format::kJson)
     print_json(set_json(*set, foreign, blobs));

@@ -24,6 +24,13 @@ struct Verdict {
   bool checksums = true;
   std::optional<uint64_t> gpu_bytes;  // compared by the GPU, if one was asked to
   std::vector<Finding> findings;
+  std::vector<Finding> unread;  // files that could not be examined
+
+  void add(const std::string& file, const Error& error, const std::string& victims = "") {
+    (is_damage(error) ? findings : unread).push_back({file, error.message() + victims});
+  }
+  size_t problems() const { return findings.size() + unread.size(); }
+  int status() const { return !findings.empty() ? 1 : !unread.empty() ? 2 : 0; }
 };
 
 // Names the owner of a damaged object: "; it is the BO at 0x7f… of pid 184 (job)".
@@ -52,8 +59,6 @@ uint64_t bytes_of(const image::Set& set) {
   return result;
 }
 
-bool is_damage(const Error& error) { return error.code() == EBADMSG || error.code() == EIO; }
-
 // What the GPU has compared was compared with its checksum on the way. If it finds damage, the CPU
 // reads all of the file, to name each object.
 Status verify_contents(const image::Directory& directory, const image::Set& set,
@@ -65,21 +70,19 @@ Status verify_contents(const image::Directory& directory, const image::Set& set,
     auto compared = gpu->compare(files, file.contents, done);
     if (compared.ok())
       verdict.gpu_bytes = verdict.gpu_bytes.value_or(0) + *compared;
-    else if (is_damage(compared.error()))
+    else if (is_damage(compared.error()) || compared.error().code() == EIO)
       by_gpu = compared.error();
     else
       return std::move(compared).error().within(gpu->name());
   }
-  const size_t before = verdict.findings.size();
+  const size_t before = verdict.problems();
   for (const auto& object : file.contents.objects) {
     verdict.bytes += object.size;
     if (gpu && !by_gpu && !object.hashes.empty()) continue;
     const Status status = files.verify(object, done);
-    if (!status.ok())
-      verdict.findings.push_back(
-          {file.name, status.error().message() + victims_of(set, object.object_id)});
+    if (!status.ok()) verdict.add(file.name, status.error(), victims_of(set, object.object_id));
   }
-  if (by_gpu && verdict.findings.size() == before)
+  if (by_gpu && verdict.problems() == before)
     verdict.findings.push_back({file.name, gpu->name() + ": " + by_gpu->message()});
   return {};
 }
@@ -91,11 +94,11 @@ Result<Verdict> verify_all(const image::Directory& directory, GpuCheck* gpu) {
   verdict.files = names.size();
   for (const std::string& name : names)
     if (const Status status = image::check_file(directory, name); !status.ok())
-      verdict.findings.push_back({name, status.error().message()});
+      verdict.add(name, status.error());
   const auto set = image::Set::load(directory);
   if (!set.ok()) {
-    // Each file is complete, but they do not fit together.
-    if (verdict.findings.empty()) verdict.findings.push_back({"", set.error().message()});
+    // Each file is complete, but they do not fit together, or need earlier ones.
+    if (verdict.problems() == 0) verdict.add("", set.error());
     return verdict;
   }
   ProgressLine progress("verify", bytes_of(*set));
@@ -116,19 +119,24 @@ Result<Verdict> verify_foreign(int directory) {
   if (set.ok())
     verdict.bytes = images->contents_bytes;
   else
-    verdict.findings.push_back({"", set.error().message()});
+    verdict.add("", set.error());
   return verdict;
 }
 
+Json json_of(const std::vector<Finding>& findings) {
+  Json result = Json::array();
+  for (const Finding& finding : findings)
+    result.push_back(Json{{"file", finding.file}, {"problem", finding.problem}});
+  return result;
+}
+
 Json verdict_json(const Verdict& verdict) {
-  Json findings = Json::array();
-  for (const Finding& finding : verdict.findings)
-    findings.push_back(Json{{"file", finding.file}, {"problem", finding.problem}});
-  Json result{{"ok", verdict.findings.empty()},
+  Json result{{"ok", verdict.problems() == 0},
               {"checksums", verdict.checksums},
               {"files", static_cast<uint64_t>(verdict.files)},
               {"contents_bytes", verdict.bytes},
-              {"findings", std::move(findings)}};
+              {"findings", json_of(verdict.findings)},
+              {"unread", json_of(verdict.unread)}};
   if (verdict.gpu_bytes) result["gpu_bytes"] = *verdict.gpu_bytes;
   return result;
 }
@@ -167,9 +175,10 @@ int verify(const std::string& directory, const std::string& gpu, Format format) 
     print_json(verdict_json(*verdict));
   } else {
     for (const Finding& finding : verdict->findings) printf("%s\n", finding.problem.c_str());
-    if (verdict->findings.empty()) print_good(*verdict);
+    if (verdict->problems() == 0) print_good(*verdict);
   }
-  return verdict->findings.empty() ? 0 : 1;
+  for (const Finding& one : verdict->unread) complain(0, "could not be examined: " + one.problem);
+  return verdict->status();
 }
 
 }  // namespace amdgpu_criu::tool

@@ -7,7 +7,9 @@
 #include "tool/commands.h"
 #include "tool/output.h"
 
-int main(int argc, char** argv) try {
+namespace {
+
+int run(int argc, char** argv) try {
   CLI::App app(
       "Checkpoint and restore of processes that use AMD GPUs: examines this machine and "
       "images, and makes snapshots of servers.");
@@ -142,4 +144,11 @@ int main(int argc, char** argv) try {
   return amdgpu_criu::tool::check(libdir, directory, format);
 } catch (const std::exception& exception) {
   return amdgpu_criu::tool::complain(2, exception.what());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  amdgpu_criu::tool::prepare_output();
+  return amdgpu_criu::tool::finish_output(run(argc, argv));
 }

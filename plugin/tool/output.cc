@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "tool/output.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace amdgpu_criu::tool {
@@ -26,6 +29,25 @@ void print_json(const Json& value) {
 int complain(int status, const std::string& reason) {
   fprintf(stderr, "amdgpu-criu: %s\n", reason.c_str());
   return status;
+}
+
+// To use one of them fails as if it were closed, because they are opened for the other direction.
+void prepare_output() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0)  // open() returns the lowest free number
+      (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  // What is written before finish_output() may fail without an errno that is left.
+  static char buffer[1 << 20];
+  if (!isatty(STDOUT_FILENO)) setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+}
+
+// A reader that has ended is no exception: SIGPIPE ends this command unless it is ignored.
+int finish_output(int status) {
+  errno = 0;
+  // Some file systems report a failed write only when a descriptor is closed.
+  if (fflush(stdout) == 0 && close(dup(STDOUT_FILENO)) == 0 && !ferror(stdout)) return status;
+  return complain(2, errno == 0 ? "cannot write the output"
+                                : formatted("cannot write the output: {}", strerror(errno)));
 }
 
 ProgressLine::ProgressLine(std::string what, uint64_t total_bytes)

@@ -18,6 +18,14 @@ void print_json(const Json& value);
 // Writes a line with the reason to stderr. Returns `status`, with which the command ends.
 int complain(int status, const std::string& reason);
 
+// To be called first. Files that are opened later must not get the numbers of standard descriptors,
+// to which results and messages are written.
+void prepare_output();
+
+// To be called last. Results that cannot be written, such as to a full disk, are an error, whatever
+// the status was.
+int finish_output(int status);
+
 // One line that is overwritten on a terminal, and plain lines elsewhere.
 class ProgressLine {
  public:

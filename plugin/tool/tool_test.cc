@@ -50,6 +50,40 @@ TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   EXPECT_EQ(run("--help").status, 0);
 }
 
+TEST_F(Tool, OutputThatCannotBeWrittenIsAnError) {
+  for (const std::string command :
+       {"show", "show --json", "verify", "verify --json", "requirements", "snapshot list --json",
+        "options", "options --json", "check", "check --json", "--help-all", "--version"}) {
+    const bool takes_directory = command.find_first_of("sv") == 0 || command == "requirements";
+    const Outcome outcome =
+        run(command + (takes_directory ? " " + dir_.path() : "") + " >/dev/full )", "( ");
+    EXPECT_EQ(outcome.status, 2) << command;
+    EXPECT_THAT(outcome.output, HasSubstr("cannot write the output: No space left on device"))
+        << command;
+  }
+}
+
+TEST_F(Tool, AReaderThatHasEndedIsAnErrorUnlessItsSignalEndsTheCommand) {
+  const auto write_to_nobody = [](const std::string& before) {
+    return run("--version; echo status $? >&2 ) | :", "exec 2>&1; ( sleep 0.5; " + before);
+  };
+  EXPECT_THAT(write_to_nobody("").output,
+              testing::EndsWith(formatted("status {}\n", 128 + SIGPIPE)));
+  const Outcome ignored = write_to_nobody("trap '' PIPE; ");
+  EXPECT_THAT(ignored.output, HasSubstr("cannot write the output: Broken pipe"));
+  EXPECT_THAT(ignored.output, testing::EndsWith("status 2\n"));
+}
+
+// A file that the command opens would get the number.
+TEST_F(Tool, StandardDescriptorsMayBeClosed) {
+  const Outcome outcome = run("show " + dir_.path() + " <&- >&- )", "( ");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("cannot write the output: Bad file descriptor"));
+  const std::string flat = dir_.file("flat");
+  EXPECT_EQ(run("flatten " + dir_.path() + " " + flat + " <&- 2>&- )", "( ").status, 0);
+  EXPECT_EQ(run("verify " + flat).status, 0);
+}
+
 TEST_F(Tool, ProcessZeroIsRefused) {
   for (const char* command : {"check", "freeze", "state", "pre-dump -D .", "snapshot create new"}) {
     const Outcome outcome = run(formatted("{} --pid 0", command));

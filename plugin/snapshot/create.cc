@@ -198,11 +198,14 @@ void Creation::give_up() {
     report_.say("{}", status.error().message());
 }
 
-// The hook `before` may end connections, so the server is examined after it.
+// The hook `before` may end connections, so the server is examined after it. If it fails, it may
+// have done a part of its work, which the hook `after` undoes.
 Status Creation::make() {
   Continuation continuation(*this);
-  TRY(call_before());
-  const Status dumped = without_exceptions([&] { return dump(); });
+  const Status dumped = without_exceptions([&]() -> Status {
+    TRY(call_before());
+    return dump();
+  });
   if (!dumped.ok() && !completed_) give_up();
   TRY(dumped);
   if (options_.leave_running) return {};

@@ -70,8 +70,8 @@ class Creation : public testing::Test {
     dir_.write("criu", criu);
     chmod(dir_.file("criu").c_str(), 0700);
     Program tool{{TOOL_PATH, "snapshot", "create", dir_.file("snapshot"), "--pid",
-                  formatted("{}", server_.pid()), "--tcp", tcp, "--after", after_, "--criu",
-                  dir_.file("criu")},
+                  formatted("{}", server_.pid()), "--tcp", tcp, "--before", before_, "--after",
+                  after_, "--criu", dir_.file("criu")},
                  variables_};
     if (!libdir_.empty()) tool.arguments.insert(tool.arguments.end(), {"--libdir", libdir_});
     const Fd log = *Fd::open(dir_.file("log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -119,7 +119,7 @@ class Creation : public testing::Test {
 
   const TempDir dir_;
   Child server_ = *Child::start(Program::shell("exec sleep 600 >/dev/null 2>&1"));
-  std::string after_ = "true";
+  std::string before_ = "true", after_ = "true";
   std::string libdir_ = std::filesystem::path(PLUGIN_PATH).parent_path();
   Variables variables_;
 };
@@ -210,6 +210,20 @@ TEST_F(Creation, ReportsThatTheHookAfterAFailedDumpFailed) {
   EXPECT_EQ(create_stopped("exit 1"), 1);
   EXPECT_THAT(dir_.read("log"), HasSubstr("/bin/sh -c 'exit 3' ended with status 3"));
   EXPECT_THAT(dir_.read("log"), HasSubstr("criu dump ended with status 1"));
+}
+
+// The hook before the dump may have stopped requests, and failed after that.
+TEST_F(Creation, RunsTheHookAfterOneThatFailedBeforeTheDump) {
+  after_ = formatted("echo $SNAPSHOT_RESULT >{}/after", dir_.path());
+  for (const char* before : {"exit 3", "kill -INT $PPID; sleep 5"}) {
+    before_ = before;
+    EXPECT_EQ(create_stopped(formatted(": >{}/dumped", dir_.path())), 1);
+    EXPECT_EQ(dir_.read("after"), "failed\n");
+    EXPECT_THAT(dir_.names(), testing::Not(Contains("dumped")));
+    EXPECT_TRUE(server_runs());
+    EXPECT_THAT(names(), ElementsAre());
+    std::filesystem::remove(dir_.file("after"));
+  }
 }
 
 // criu changes its directory.

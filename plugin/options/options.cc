@@ -7,12 +7,15 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "options/faults.h"
 
 namespace amdgpu_criu::options {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "--amdgpu.";
 
@@ -189,12 +192,16 @@ std::string without_comment(const std::string& line) {
   return line;
 }
 
-Status set_line(Options& options, const std::string& line) {
+// CRIU's directory depends on the caller, and the file does not. directory: of the file
+Status set_line(Options& options, const std::string& line, const fs::path& directory) {
   const std::string text = trimmed(without_comment(line));
   if (text.empty()) return {};
   const size_t equals = text.find('=');
   if (equals == text.npos) return Error::of(EINVAL, "'{}' is not NAME = VALUE", text);
-  return set_option(options, trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
+  const std::string name = trimmed(text.substr(0, equals));
+  std::string value = trimmed(text.substr(equals + 1));
+  if (name == "key-file" && !value.empty()) value = directory / value;
+  return set_option(options, name, value);
 }
 
 Status set_from_file(Options& options, const std::string& path) {
@@ -202,10 +209,11 @@ Status set_from_file(Options& options, const std::string& path) {
   std::ifstream file(path);
   if (!file && (errno == ENOENT || errno == ENOTDIR)) return {};
   if (!file) return Error::system("cannot read the options in {}", path);
+  const fs::path directory = fs::absolute(path).parent_path();
   unsigned number = 0;
   for (std::string line; std::getline(file, line);) {
     number++;
-    Status status = set_line(options, line);
+    Status status = set_line(options, line, directory);
     if (!status.ok()) return std::move(status).error().within(formatted("{}:{}", path, number));
   }
   if (file.bad()) return Error::system("cannot read the options in {}", path);

@@ -89,6 +89,26 @@ TEST(Options, AValueInTheFileMayHaveANumberSign) {
   EXPECT_EQ(value_in_file("key-file", "key-file = " + key), key);
 }
 
+// CRIU's directory, which it changes, is another one.
+TEST(Options, ARelativeKeyFileIsInTheDirectoryOfItsFile) {
+  testing_support::TempDir dir;
+  const std::string key = testing_support::write_key(dir, "key", 7);
+  const std::string name = std::filesystem::path(dir.path()).filename();
+  for (const std::string& value : {std::string("key"), "../" + name + "/key"}) {
+    dir.write("conf", formatted("key-file = {}\n", value));
+    for (const bool of_restore : {false, true}) {
+      const auto options =
+          of_restore ? parse({}, dir.file("none"), dir.file("conf")) : parse({}, dir.file("conf"));
+      ASSERT_TRUE(options.ok()) << options.error().message();
+      EXPECT_TRUE(options->key);
+      EXPECT_EQ(options->key_file, dir.file(value));
+    }
+  }
+  dir.write("conf", "key-file = " + key + "\n");
+  EXPECT_EQ(parse({}, dir.file("conf"))->key_file, key);
+  EXPECT_EQ(value_in_file("key-file", "key-file ="), "");
+}
+
 TEST(Options, ACommentInTheFileFollowsABlankOrNothing) {
   for (const char* line : {"#map = #0=#1", " # map = #0=#1", "\t#", "# a # b = #c"})
     EXPECT_EQ(value_in_file("map", line), "not given") << line;

@@ -57,8 +57,12 @@ std::optional<std::string> find_node(const Fd& directory, dev_t wanted) {
   return std::nullopt;
 }
 
+// The driver waits for locks when it opens a node, and signals of CRIU interrupt that.
 Result<Fd> open_node(const Fd& directory, const std::string& name, dev_t wanted) {
-  Fd fd = TRY(Fd::openat(directory.get(), name.c_str(), O_RDWR));
+  auto opened = Fd::openat(directory.get(), name.c_str(), O_RDWR);
+  while (!opened.ok() && opened.error().code() == EINTR)
+    opened = Fd::openat(directory.get(), name.c_str(), O_RDWR);
+  Fd fd = TRY(std::move(opened));
   struct stat status;
   if (fstat(fd.get(), &status) != 0 || !is_node(status, wanted))
     return Error::of(ESTALE, "{} has become another device node", name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "host/host.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,18 @@
 #include "host/missing_memory.h"
 #include "tests/refused_call.h"
 #include "tests/temp_dir.h"
+
+// How many calls for writing a signal will interrupt.
+static int interruptions;
+
+extern "C" int __real_openat(int directory, const char* path, int flags, mode_t mode);
+extern "C" int __wrap_openat(int directory, const char* path, int flags, mode_t mode) {
+  if ((flags & O_RDWR) == 0 || interruptions == 0)
+    return __real_openat(directory, path, flags, mode);
+  interruptions--;
+  errno = EINTR;
+  return -1;
+}
 
 namespace amdgpu_criu::host {
 namespace {
@@ -53,6 +66,21 @@ class HostTest : public testing::Test {
 TEST_F(HostTest, ANodeOfTheDriverIsOurs) {
   add_node("0000:01:00.0", "amdgpu");
   EXPECT_EQ(classify()->minor, 129u);
+}
+
+TEST(Nodes, AreOpenedAgainAfterASignal) {
+  Config config;
+  config.kfd_path = "/dev/null";
+  config.kfd_device = makedev(1, 3);
+  config.dri_directory = "/dev";
+  config.drm_major = 1;
+  const Host host = Host::create(config);
+  interruptions = 2;
+  EXPECT_TRUE(host.open_kfd().ok());
+  EXPECT_EQ(interruptions, 0);
+  interruptions = 2;
+  EXPECT_TRUE(host.open_render(5).ok());  // /dev/zero
+  EXPECT_EQ(interruptions, 0);
 }
 
 // The GPU work would begin without that memory.

@@ -202,7 +202,7 @@ class IoctlApi : public Api {
   Result<uint64_t> available_memory(const Fd& kfd, uint32_t gpu_id) override {
     kfd_ioctl_get_available_memory_args argument{};
     argument.gpu_id = gpu_id;
-    if (ioctl(kfd.get(), AMDKFD_IOC_AVAILABLE_MEMORY, &argument) != 0)
+    if (TEMP_FAILURE_RETRY(ioctl(kfd.get(), AMDKFD_IOC_AVAILABLE_MEMORY, &argument)) != 0)
       return Error::system("cannot query the free memory of GPU {:#x}", gpu_id);
     return static_cast<uint64_t>(argument.available);
   }

@@ -165,7 +165,7 @@ class RealIoctl : public Ioctl {
 
   Result<uint32_t> count_gem_handles(int render) override {
     GemListHandles args{};
-    if (ioctl(render, kGemListHandles, &args) == 0) return args.num_entries;
+    if (TEMP_FAILURE_RETRY(ioctl(render, kGemListHandles, &args)) == 0) return args.num_entries;
     if (errno == EINVAL) errno = ENOTTY;  // of DRM, for an unknown ioctl
     return Error::system("cannot list the GEM handles of a render node");
   }

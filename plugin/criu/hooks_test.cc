@@ -72,6 +72,20 @@ TEST_F(Hooks, DumpThenRestoreBringsBackEveryByte) {
   end(kStageRestore, 0);
 }
 
+// A test with the same pid in another pid namespace.
+TEST(FdStore, OfAnotherTestIsNotInTheWay) {
+  const std::string name = formatted("/criu-fdstore-test-{}", getpid());
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+  const Fd other(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // Fails if there is one already.
+  (void)bind(other.get(), reinterpret_cast<const sockaddr*>(&address),
+             offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  testing_support::make_fd_store_known();
+  EXPECT_GE(fdstore_add(other.get()), 0);
+  testing_support::make_fd_store();
+}
+
 // CRIU may wait for the program that it has restored, and keeps its descriptor store.
 TEST_F(Hooks, NothingOfOursIsInTheStoreWhenAllIsResumed) {
   ASSERT_EQ(dump(), 0) << log();

@@ -11,6 +11,7 @@
 #include <cstdarg>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "base/result.h"
 
@@ -106,7 +107,11 @@ void make_fd_store(const std::string& abstract_name) {
 }  // namespace
 
 void make_fd_store() { make_fd_store(""); }
-void make_fd_store_known() { make_fd_store(formatted("/criu-fdstore-test-{}", getpid())); }
+// All pid namespaces that share a network namespace have these names in common.
+void make_fd_store_known() {
+  std::random_device random;
+  make_fd_store(formatted("/criu-fdstore-test-{:08x}{:08x}", random(), random()));
+}
 
 kernel::Bo vram_bo(uint64_t id, uint64_t size, uint64_t mmap_offset) {
   kernel::Bo bo{};

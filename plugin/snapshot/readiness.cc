@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "host/host.h"
@@ -15,11 +16,17 @@ namespace amdgpu_criu::snapshot {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenProbes{50};
+using Limit = std::chrono::milliseconds;
+
 // Of one try of the command.
-constexpr std::chrono::seconds kProbeLimit{30};
+constexpr Limit kProbeLimit{30'000};
+// Of one try of the port. Without a limit, connect() waits for two minutes if the server has too
+// many connections that it has not accepted, and no signal ends Child::start() meanwhile.
+constexpr timeval kConnectLimit{1, 0};
 
 bool accepts(unsigned port, int family) {
   const Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kConnectLimit, sizeof(kConnectLimit));
   const auto number = htons(static_cast<uint16_t>(port));
   const sockaddr_in v4{AF_INET, number, {htonl(INADDR_LOOPBACK)}, {}};
   const sockaddr_in6 v6{AF_INET6, number, 0, IN6ADDR_LOOPBACK_INIT, 0};
@@ -39,7 +46,7 @@ bool port_is_open(unsigned port, pid_t pid) {
   return status.ok() && *status == 0;
 }
 
-bool command_succeeds(const std::string& command, const Probe& probe) {
+bool command_succeeds(const std::string& command, const Probe& probe, Limit limit) {
   const auto silent = [&]() -> Status {
     const Fd null = TRY(Fd::open("/dev/null", O_RDWR));
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), fd);
@@ -47,7 +54,7 @@ bool command_succeeds(const std::string& command, const Probe& probe) {
   };
   auto child = Child::start(Program::shell(command, probe.variables), silent);
   if (!child.ok()) return false;
-  const auto status = child->wait(kProbeLimit);
+  const auto status = child->wait(limit);
   return status.ok() && *status == 0;
 }
 
@@ -58,10 +65,10 @@ bool log_has(const std::string& text, const std::string& log) {
   return false;
 }
 
-bool is_ready(const Readiness& readiness, const Probe& probe) {
+bool is_ready(const Readiness& readiness, const Probe& probe, Limit limit) {
   return (readiness.line.empty() || log_has(readiness.line, probe.log)) &&
          (readiness.port == 0 || port_is_open(readiness.port, probe.pid)) &&
-         (readiness.command.empty() || command_succeeds(readiness.command, probe));
+         (readiness.command.empty() || command_succeeds(readiness.command, probe, limit));
 }
 
 }  // namespace
@@ -94,7 +101,11 @@ Status refuse_open_port(const Readiness& readiness) {
 
 Status wait_until_ready(const Readiness& readiness, const Probe& probe) {
   const auto deadline = Clock::now() + std::chrono::duration<double>(readiness.timeout);
-  while (!is_ready(readiness, probe)) {
+  const auto time_left = [&] {
+    const auto left = std::chrono::duration_cast<Limit>(deadline - Clock::now());
+    return std::clamp(left, Limit(0), kProbeLimit);
+  };
+  while (!is_ready(readiness, probe, time_left())) {
     if (host::has_ended(probe.pid))
       return Error::of(ESRCH, "the server has ended before it was ready{}{}",
                        probe.log.empty() ? "" : "; see ", probe.log);

@@ -314,6 +314,31 @@ TEST(Readiness, OfAnotherServerIsRefused) {
   EXPECT_THAT(refuse_open_port(readiness).error().message(), HasSubstr("accepts already"));
 }
 
+// Connections that it has not accepted fill its queue, and the kernel drops further ones.
+TEST(Readiness, OfABusyPortIsNotWaitedForLongerThanTheTimeout) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to enter a network namespace";
+  const Fd listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {}};
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(listening.get(), any, size), 0);
+  ASSERT_EQ(getsockname(listening.get(), any, &size), 0);
+  ASSERT_EQ(listen(listening.get(), 0), 0);
+  std::vector<Fd> waiting;
+  for (int i = 0; i < 4; i++) {
+    waiting.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)connect(waiting.back().get(), any, size);
+  }
+  Readiness readiness;
+  readiness.port = ntohs(address.sin_port);
+  readiness.timeout = 0.5;
+  const auto start = Clock::now();
+  const Status status = wait_until_ready(readiness, {getpid(), "", {}});
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), ETIMEDOUT) << status.error().message();
+}
+
 TEST(ChipName, IsThatOfTheCompiler) {
   EXPECT_EQ(chip_name(90010), "gfx90a");
   EXPECT_EQ(chip_name(90402), "gfx942");

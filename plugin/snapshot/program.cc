@@ -117,12 +117,13 @@ Result<int> Child::wait(std::optional<std::chrono::milliseconds> limit,
   const unsigned ignored = ended_by == EndedBy::kLaterSignals ? earlier_signals_ : 0;
   const auto start = Clock::now();
   bool asked = false;
+  // Without a descriptor, such as in a container that refuses pidfd_open(), poll() only waits.
   for (pollfd ended{process_.fd().get(), POLLIN, 0};
-       poll(&ended, 1, static_cast<int>(kTick.count())) != 1;) {
+       poll(&ended, 1, static_cast<int>(kTick.count())) != 1 && !has_ended();) {
     if (meanwhile) meanwhile();
     if (!asked && (signals_received != ignored || (limit && Clock::now() - start > *limit))) {
       asked = true;
-      (void)process_.signal(SIGTERM);
+      (void)kill(pid_, SIGTERM);  // nobody else gets its number before waitpid()
     }
   }
   if (meanwhile) meanwhile();

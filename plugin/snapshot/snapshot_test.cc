@@ -20,6 +20,7 @@
 #include "snapshot/readiness.h"
 #include "snapshot/refusals.h"
 #include "snapshot/verdict.h"
+#include "tests/refused_call.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::snapshot {
@@ -353,6 +354,23 @@ TEST(Program, EndsWithItsStatusOrSignal) {
   EXPECT_EQ(*Child::start(Program::shell("exit $N", {{"N", "5"}}))->wait(), 5);
   const Status status = run(Program::shell("exit 3"));
   EXPECT_EQ(status.error().message(), "/bin/sh -c 'exit 3' ended with status 3");
+}
+
+// As container engines do whose filters are older than the call.
+[[noreturn]] void wait_without_descriptors() {
+  alarm(30);
+  int status = 0;
+  const bool refused = testing_support::without({SYS_pidfd_open, 0, EPERM}, [&] {
+    status = *Child::start(Program::shell("exit 7"))->wait();
+    if (*Child::start(Program::shell("exec sleep 60"))->wait(std::chrono::milliseconds(1)) !=
+        128 + SIGTERM)
+      status = -1;
+  });
+  _exit(refused && status == 7 ? 0 : 1);
+}
+
+TEST(Program, IsAwaitedAlsoWithoutADescriptorOfIt) {
+  EXPECT_EXIT(wait_without_descriptors(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Program, ThatDoesNotStartIsAnErrorWithTheCause) {

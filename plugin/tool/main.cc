@@ -111,13 +111,17 @@ int run(int argc, char** argv) try {
     command->add_flag("--json", json, "Print JSON");
   for (CLI::App* command : {show, verify, flatten, requirements})
     command->add_option("DIR", directory, "CRIU's image directory")->required();
+  // Such as of a variable that is not set: images would not be encrypted.
+  const CLI::Validator not_empty(
+      [](std::string& path) { return path.empty() ? "an empty path" : ""; }, "");
   for (CLI::App* command : {pre_dump, show, verify, flatten, requirements})
     command
         ->add_option_function<std::string>(
             "--key-file",
             [](const std::string& path) { setenv("AMDGPU_CRIU_KEY_FILE", path.c_str(), 1); },
             "The key of encrypted images, as the plugin's option key-file")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(not_empty);
   flatten->add_option("NEW", flattened, "The new directory")->required();
   try {
     app.parse(argc, argv);

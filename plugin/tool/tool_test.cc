@@ -84,6 +84,12 @@ TEST_F(Tool, StandardDescriptorsMayBeClosed) {
   EXPECT_EQ(run("verify " + flat).status, 0);
 }
 
+TEST_F(Tool, AnEmptyPathIsNoKey) {
+  const Outcome outcome = run("verify --key-file \"$NO_SUCH_VARIABLE\" " + dir_.path());
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("--key-file: an empty path"));
+}
+
 TEST_F(Tool, ProcessZeroIsRefused) {
   for (const char* command : {"check", "freeze", "state", "pre-dump -D .", "snapshot create new"}) {
     const Outcome outcome = run(formatted("{} --pid 0", command));

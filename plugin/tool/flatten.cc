@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -17,36 +19,50 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A new directory, which is removed with its files unless it is kept.
+// A new directory, which is removed with its files unless it is kept. It has another name until
+// then: a directory of that name is complete, even if the command was killed.
 class NewDirectory {
  public:
-  static Result<NewDirectory> create(const std::string& path) {
-    if (mkdir(path.c_str(), 0700) != 0) return Error::system("cannot create {}", path);
-    NewDirectory made(path);
-    made.fd_ = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+  static Result<NewDirectory> create(std::string path) {
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    struct stat existing;
+    if (lstat(path.c_str(), &existing) == 0)
+      return Error::of(EEXIST, "cannot create {}: {}", path, strerror(EEXIST));
+    std::string unfinished = path + ".unfinished-XXXXXX";
+    if (!mkdtemp(unfinished.data())) return Error::system("cannot create {}", path);
+    NewDirectory made(std::move(path), std::move(unfinished));
+    made.fd_ = TRY(Fd::open(made.unfinished_.c_str(), O_RDONLY | O_DIRECTORY));
     return made;
   }
   NewDirectory(NewDirectory&& other) noexcept
-      : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}
+      : path_(std::move(other.path_)),
+        unfinished_(std::exchange(other.unfinished_, {})),
+        fd_(std::move(other.fd_)) {}
   NewDirectory& operator=(NewDirectory&&) = delete;
   ~NewDirectory() {
     std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (!unfinished_.empty()) fs::remove_all(unfinished_, ignored);
   }
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return unfinished_; }
   int fd() const { return fd_.get(); }
   Status keep() {
     // The copies, and then their names.
     if (syncfs(fd()) != 0 || fsync(fd()) != 0) return Error::system("cannot synchronize {}", path_);
-    path_.clear();
+    if (rename(unfinished_.c_str(), path_.c_str()) != 0)
+      return Error::system("cannot create {}", path_);
+    unfinished_.clear();
+    const Fd parent = TRY(Fd::openat(fd(), "..", O_RDONLY | O_DIRECTORY));
+    if (fsync(parent.get()) != 0) return Error::system("cannot synchronize {}", path_);
     return {};
   }
 
  private:
-  explicit NewDirectory(std::string path) : path_(std::move(path)) {}
+  NewDirectory(std::string path, std::string unfinished)
+      : path_(std::move(path)), unfinished_(std::move(unfinished)) {}
 
   std::string path_;
+  std::string unfinished_;  // its name now; empty: it is kept
   Fd fd_;
 };
 

@@ -2,6 +2,7 @@
 // The commands that read images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -144,6 +145,21 @@ TEST_F(IncrementalTool, KeepsTheLinkThatCriuNeeds) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("may still need its parent directory"));
   EXPECT_EQ(std::filesystem::canonical(flat_ + "/parent"), std::filesystem::canonical(dir_.path()));
+}
+
+// A limit kills it when it writes CRIU's image.
+TEST_F(IncrementalTool, HasNoDirectoryIfFlattenWasKilled) {
+  next_.write("pages-1.img", std::string(1 << 20, 'x'));
+  const Outcome outcome =
+      run("flatten " + next_.path() + " " + flat_ + "; exit $? )", "( ulimit -c 0; ulimit -f 64; ");
+  EXPECT_EQ(outcome.status, 128 + SIGXFSZ) << outcome.output;
+  EXPECT_FALSE(std::filesystem::exists(flat_));
+}
+
+TEST_F(IncrementalTool, IsFlattenedIntoADirectoryWithASlash) {
+  EXPECT_EQ(run("flatten " + next_.path() + " " + flat_ + "//").status, 0);
+  EXPECT_EQ(run("verify " + flat_).status, 0);
+  EXPECT_THAT(place_.names(), testing::ElementsAre("flat"));
 }
 
 TEST_F(IncrementalTool, IsNotFlattenedIfItIsDamagedOrInTheWay) {

@@ -29,7 +29,7 @@ class Context {
   // bos: handles of what the commands use; one may be listed several times. Returns the number of
   // the fence.
   Result<uint64_t> submit(const CommandBuffer& commands, std::vector<uint32_t> bos);
-  // Waits for a fence. An error if the GPU was reset: fences signal then although work was lost.
+  // Waits for a fence. An error if the work was lost, or if the GPU was reset and memory may be.
   Status wait(const CommandBuffer& commands, uint64_t fence);
 
  private:

@@ -20,6 +20,7 @@
 #include "snapshot/snapshot.h"
 #include "snapshot/verdict.h"
 #include "tool/images.h"
+#include "tool/output.h"
 #include "tool/stack.h"
 
 namespace amdgpu_criu::snapshot {
@@ -326,8 +327,7 @@ int create(const CreateOptions& options, tool::Format format) {
   watch_for_signals();
   Creation creation(options);
   const Status status = options.dry_run ? creation.try_out() : creation.run();
-  if (!status.ok())
-    return fprintf(stderr, "amdgpu-criu: %s\n", status.error().message().c_str()), 1;
+  if (!status.ok()) return tool::complain(1, status.error().message());
   if (options.dry_run) return tool::check_process(options.pid, format);
   const Manifest& manifest = creation.manifest();
   if (format == tool::Format::kJson)

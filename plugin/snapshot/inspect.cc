@@ -17,14 +17,11 @@ namespace fs = std::filesystem;
 
 unsigned long long in_mib(uint64_t bytes) { return bytes >> 20; }
 
-int complain(const Error& error) {
-  fprintf(stderr, "amdgpu-criu: %s\n", error.message().c_str());
-  return 2;
-}
+int complain(const Error& error) { return tool::complain(2, error.message()); }
 
 void print_manifest(const Manifest& manifest) {
   const Server& server = manifest.server;
-  printf("server      %s\n", Program{server.command, {}}.text().c_str());
+  printf("server      %s\n", tool::printable(Program{server.command, {}}.text()).c_str());
   printf("created     %s by %s, CRIU %s, Linux %s\n", manifest.created.c_str(),
          manifest.tool.c_str(), manifest.criu.c_str(), manifest.kernel.c_str());
   printf("size        %zu files, %llu MiB\n", manifest.files.size(), in_mib(manifest.bytes()));
@@ -88,8 +85,8 @@ int list(const std::string& directory, tool::Format format) {
     std::error_code unreadable;
     if (fs::exists(at->path() / kManifest, unreadable)) names.push_back(at->path().filename());
     if (unreadable)
-      fprintf(stderr, "amdgpu-criu: cannot look into %s: %s\n", at->path().c_str(),
-              unreadable.message().c_str());
+      tool::complain(
+          0, formatted("cannot look into {}: {}", at->path().string(), unreadable.message()));
   }
   if (error) return complain(Error(error.value(), directory + ": " + error.message()));
   std::ranges::sort(names);
@@ -97,7 +94,7 @@ int list(const std::string& directory, tool::Format format) {
   for (const std::string& name : names) {
     const auto manifest = read_manifest((fs::path(directory) / name).string());
     if (!manifest.ok()) {
-      fprintf(stderr, "amdgpu-criu: %s\n", manifest.error().message().c_str());
+      complain(manifest.error());
       continue;
     }
     array.push_back(summary_of(name, *manifest));
@@ -105,7 +102,8 @@ int list(const std::string& directory, tool::Format format) {
       printf("%-20s %s  %6llu MiB  %s, %llu MiB of VRAM  %s\n", name.c_str(),
              manifest->created.c_str(), in_mib(manifest->bytes()),
              manifest->gpus.empty() ? "no GPU" : manifest->gpus[0].chip.c_str(),
-             in_mib(manifest->vram), Program{manifest->server.command, {}}.text().c_str());
+             in_mib(manifest->vram),
+             tool::printable(Program{manifest->server.command, {}}.text()).c_str());
   }
   if (format == tool::Format::kJson) tool::print_json({{"snapshots", std::move(array)}});
   return 0;

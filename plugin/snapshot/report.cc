@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tool/output.h"
+
 namespace amdgpu_criu::snapshot {
 namespace {
 
@@ -17,12 +19,12 @@ constexpr double kMib = 1 << 20;
 
 void Report::print(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  fprintf(stderr, "%8.2f s  %s\n", seconds(), text.c_str());
+  fprintf(stderr, "%8.2f s  %s\n", seconds(), tool::printable(text).c_str());
 }
 
 void Report::detail(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  fprintf(stderr, "            %s\n", text.c_str());
+  fprintf(stderr, "            %s\n", tool::printable(text).c_str());
 }
 
 Result<StatusPipe> StatusPipe::create() {

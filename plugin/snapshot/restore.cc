@@ -106,11 +106,10 @@ Status run_restore(const RestoreOptions& options, const Manifest& manifest,
 int restore(const RestoreOptions& options, tool::Format format) {
   watch_for_signals();
   const auto manifest = read_manifest(options.directory);
-  if (!manifest.ok())
-    return fprintf(stderr, "amdgpu-criu: %s\n", manifest.error().message().c_str()), 2;
+  if (!manifest.ok()) return tool::complain(2, manifest.error().message());
   std::vector<Replica> replicas;
   if (const Status status = run_restore(options, *manifest, replicas); !status.ok())
-    return fprintf(stderr, "amdgpu-criu: %s\n", status.error().message().c_str()), 1;
+    return tool::complain(1, status.error().message());
   if (options.dry_run) return 0;
   if (format == tool::Format::kJson)
     tool::print_json(json_of_replicas(replicas, *manifest));

@@ -64,14 +64,14 @@ void print(const Examination& found, pid_t pid) {
   for (const image::Process& process : found.processes) {
     if (!process.blob) continue;  // it only has render nodes, which have lines of their own
     printf("process %u (%s): %zu BOs, %u queues, %u events, %u SVM ranges\n", process.pid,
-           process.comm.c_str(), process.bos.size(), process.num_queues, process.num_events,
-           process.num_svm_ranges);
+           printable(process.comm).c_str(), process.bos.size(), process.num_queues,
+           process.num_events, process.num_svm_ranges);
   }
   for (const image::Render& render : found.renders)
     printf("open renderD%u of process %u (%s): %zu BOs\n", render.gpu.render_minor, render.pid,
-           render.comm.c_str(), render.bos.size());
-  for (const std::string& note : found.notes) printf("note %s\n", note.c_str());
-  for (const std::string& refusal : found.refusals) printf("BAD  %s\n", refusal.c_str());
+           printable(render.comm).c_str(), render.bos.size());
+  for (const std::string& note : found.notes) printf("note %s\n", printable(note).c_str());
+  for (const std::string& refusal : found.refusals) printf("BAD  %s\n", printable(refusal).c_str());
   if (!found.refusals.empty())
     printf("a dump of process %d would be refused\n", pid);
   else if (!found.uses_gpu())

@@ -43,6 +43,15 @@ TEST_F(Tool, ShowsJsonThatIsUtf8WhateverTheNames) {
   EXPECT_EQ(json.at("processes").at(0).at("comm"), "caf\ufffd\n");
 }
 
+TEST_F(Tool, ShowsNoControlCharactersOfNames) {
+  image::Process process = std::move(*image::Set::load(dir_.fd())).processes().at(0);
+  process.comm = "\x1b[2Jx\x7f\xc2\x9b\xc3\xa9";
+  ASSERT_TRUE(image::write_metadata_file(dir_.fd(), image::process_file_name(0),
+                                         image::Kind::kProcess, image::encode(process))
+                  .ok());
+  EXPECT_THAT(run("show " + dir_.path()).output, HasSubstr("(?[2Jx??\xc3\xa9)"));
+}
+
 TEST_F(Tool, VerifiesCompleteImages) {
   const Outcome outcome = run("verify " + dir_.path());
   EXPECT_EQ(outcome.status, 0) << outcome.output;

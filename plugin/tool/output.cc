@@ -26,8 +26,20 @@ void print_json(const Json& value) {
   printf("%s\n", value.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
+std::string printable(std::string text) {
+  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
+  for (size_t at = 0; at < text.size(); at++) {
+    // U+0080 to U+009F are two bytes of UTF-8.
+    const bool has_two =
+        byte(at) == 0xc2 && at + 1 < text.size() && byte(at + 1) >= 0x80 && byte(at + 1) <= 0x9f;
+    if (has_two) text.erase(at, 1);
+    if (has_two || byte(at) < ' ' || byte(at) == 0x7f) text[at] = '?';
+  }
+  return text;
+}
+
 int complain(int status, const std::string& reason) {
-  fprintf(stderr, "amdgpu-criu: %s\n", reason.c_str());
+  fprintf(stderr, "amdgpu-criu: %s\n", printable(reason).c_str());
   return status;
 }
 

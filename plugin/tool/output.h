@@ -15,6 +15,10 @@ using Json = nlohmann::ordered_json;
 // Bytes that are not UTF-8, such as in the name of a process, are printed as U+FFFD.
 void print_json(const Json& value);
 
+// The text without control characters, which terminals obey: any user chooses the names of
+// processes and files.
+std::string printable(std::string text);
+
 // Writes a line with the reason to stderr. Returns `status`, with which the command ends.
 int complain(int status, const std::string& reason);
 

@@ -271,8 +271,8 @@ void print_process(const Process& process) {
   printf(
       "process %u: pid %u (%s), %zu BOs, %u queues, %u events, %u SVM ranges, %zu mappings, "
       "%zu bytes of kernel state%s\n",
-      process.index, process.pid, process.comm.c_str(), process.bos.size(), process.num_queues,
-      process.num_events, process.num_svm_ranges, process.vmas.size(),
+      process.index, process.pid, printable(process.comm).c_str(), process.bos.size(),
+      process.num_queues, process.num_events, process.num_svm_ranges, process.vmas.size(),
       static_cast<size_t>(state_bytes(process)),
       is_stock(process) ? " of the stock kernel interface" : "");
   for (const Device& device : process.devices)
@@ -287,8 +287,8 @@ void print_render(const image::Render& render) {
   printf(
       "render file %u: %s, open in%s, userptrs of pid %u (%s), %zu BOs, %zu bytes of kernel "
       "state%s\n",
-      render.index, render.gpu.describe().c_str(), holders.c_str(), render.pid, render.comm.c_str(),
-      render.bos.size(), render.blob.size(),
+      render.index, render.gpu.describe().c_str(), holders.c_str(), render.pid,
+      printable(render.comm).c_str(), render.bos.size(), render.blob.size(),
       render.vm ? formatted(", VM of process {}", render.vm->process).c_str() : "");
   for (const Bo& bo : render.bos) print_bo(bo);
 }

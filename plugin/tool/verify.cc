@@ -174,7 +174,8 @@ int verify(const std::string& directory, const std::string& gpu, Format format) 
   if (format == Format::kJson) {
     print_json(verdict_json(*verdict));
   } else {
-    for (const Finding& finding : verdict->findings) printf("%s\n", finding.problem.c_str());
+    for (const Finding& finding : verdict->findings)
+      printf("%s\n", printable(finding.problem).c_str());
     if (verdict->problems() == 0) print_good(*verdict);
   }
   for (const Finding& one : verdict->unread) complain(0, "could not be examined: " + one.problem);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "base/pipe.h"
@@ -137,6 +138,24 @@ Status run(const Program& program, EndedBy ended_by) {
   const int status = TRY(child.wait({}, {}, ended_by));
   if (status == 0) return {};
   return Error::of(ECHILD, "{} ended with status {}", program.text(), status);
+}
+
+Status run_all(size_t count, const std::function<Status(size_t)>& body) {
+  std::vector<Status> results(count);
+  {
+    std::vector<std::jthread> threads;
+    bool created = true;
+    for (size_t i = 0; created && i < count; i++) {
+      try {
+        threads.emplace_back([&, i] { results[i] = without_exceptions([&] { return body(i); }); });
+      } catch (const std::system_error& error) {
+        results[i] = Error::of(error.code().value(), "cannot create a thread: {}", error.what());
+        created = false;
+      }
+    }
+  }
+  for (const Status& result : results) TRY(result);
+  return {};
 }
 
 }  // namespace amdgpu_criu::snapshot

@@ -72,4 +72,8 @@ class Child {
 // Runs it to its end. A status other than 0 is an error that names the program.
 Status run(const Program& program, EndedBy ended_by = EndedBy::kAnySignal);
 
+// Calls body(0) to body(COUNT - 1) at the same time, and returns the first error when all have
+// returned. If a thread cannot be created, later ones are not called.
+Status run_all(size_t count, const std::function<Status(size_t)>& body);
+
 }  // namespace amdgpu_criu::snapshot

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "host/host.h"
 #include "host/run_directory.h"
@@ -46,19 +45,11 @@ void print_command(const CriuCommand& criu, Report& report) {
 
 // All at the same time. A failure of one ends all.
 Status restore_all(std::vector<Replica>& replicas, Report& report) {
-  std::vector<Status> results(replicas.size());
-  {
-    std::vector<std::jthread> threads;
-    for (size_t i = 0; i < replicas.size(); i++)
-      threads.emplace_back(
-          [&, i] { results[i] = without_exceptions([&] { return replicas[i].restore(report); }); });
-  }
-  for (const Status& result : results)
-    if (!result.ok()) {
-      for (Replica& replica : replicas) replica.end();
-      return result;
-    }
-  return {};
+  const Status status =
+      run_all(replicas.size(), [&](size_t i) { return replicas[i].restore(report); });
+  if (!status.ok())
+    for (Replica& replica : replicas) replica.end();
+  return status;
 }
 
 tool::Json json_of_replicas(const std::vector<Replica>& replicas, const Manifest& manifest) {

@@ -65,13 +65,6 @@ static int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, vo
 	return ret;
 }
 
-static int amdgpu_criu_record_infos_check(u64 uptr, u32 stride)
-{
-	if (stride < sizeof(struct amdgpu_criu_record_info) || stride > SZ_4K || stride % 8)
-		return -EINVAL;
-	return uptr != (uintptr_t)uptr ? -EFAULT : 0;
-}
-
 int amdgpu_criu_query(struct criu_call *call, void *data)
 {
 	const struct criu_blob_schema *schema = call->node->schema;
@@ -82,7 +75,8 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 	if (args->pad || (!args->records && (room || args->record_stride)))
 		return -EINVAL;
 	if (args->records)
-		ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
+		ret = amdgpu_criu_table_check(args->records, max(room, 1U), args->record_stride,
+					      sizeof(struct amdgpu_criu_record_info));
 	if (ret)
 		return ret;
 	args->abi_min = AMDGPU_CRIU_ABI;
@@ -125,7 +119,8 @@ static int amdgpu_criu_targets_get(struct criu_dump *dump, const struct amdgpu_c
 		return 0;
 	if (!args->records || !num || num > AMDGPU_CRIU_TARGETS_MAX)
 		return -EINVAL;
-	ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
+	ret = amdgpu_criu_table_check(args->records, num, args->record_stride,
+				      sizeof(struct amdgpu_criu_record_info));
 	ret = ret ?: amdgpu_criu_table_copy(args->records, num, args->record_stride,
 					    sizeof(*dump->targets), (void **)&dump->targets);
 	dump->num_targets = num;

@@ -137,7 +137,7 @@ static int make_words(struct kfd *kfd, struct carry *carry)
 	return kfd_bo_alloc(kfd, &notes_of(carry)->words, KFD_GTT, PAGE);
 }
 
-static int make_sdma(struct kfd *kfd, struct carry *carry, int num)
+static inline int make_sdma(struct kfd *kfd, struct carry *carry, int num)
 {
 	int ret = make_words(kfd, carry);
 

@@ -199,7 +199,7 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	call->uargs_size = min(size, call->op->size_now);
 	ret = call->op->fn(call, args);
 	/* As waits of GEM and TTM return it: the call can be repeated. */
-	if (ret == -EINTR)
+	if (ret == -EINTR && signal_pending(current))
 		ret = -ERESTARTSYS;
 	if ((!ret || ret == -ENOSPC) && criu_call_put_args(call))
 		ret = -EFAULT;

@@ -162,7 +162,7 @@ int criu_plan_apply(struct criu_call *call, struct criu_plan *plan)
 		while (!ret && kind->apply && call->entries_begun < criu_num_entries(kind, plan)) {
 			call->entry = criu_entry(kind, plan, call->entries_begun++);
 			ret = kind->apply(plan, call->entry);
-			if (ret && !*call->reason)
+			if (ret && ret != -ERESTARTSYS && !*call->reason)
 				criu_refuse(call, ret, "cannot restore: %d", ret);
 		}
 		call->entry = NULL;
@@ -174,6 +174,7 @@ int criu_plan_apply(struct criu_call *call, struct criu_plan *plan)
 /* Undoes what criu_plan_apply() has begun, in reverse order. */
 void criu_plan_undo(struct criu_call *call, struct criu_plan *plan)
 {
+	const bool interrupted = signal_pending(current);
 	sigset_t blocked, before;
 
 	/* With a signal pending, functions of the driver leave what they should free. */
@@ -191,6 +192,9 @@ void criu_plan_undo(struct criu_call *call, struct criu_plan *plan)
 				criu_num_entries(call->node->kinds[call->kinds_begun - 1], plan);
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
+	/* Another thread may have taken the signal. The kernel still has to restart the call. */
+	if (interrupted)
+		set_thread_flag(TIF_SIGPENDING);
 }
 
 void criu_plan_free(const struct criu_call *call, struct criu_plan *plan)

@@ -2,9 +2,8 @@
 /* The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes. */
 #include "kfd_criu.h"
 
-/* Limits of waits for running ioctls, for memory that moves back, and for locks of processes */
+/* Limits of waits for running ioctls, and for locks of processes */
 #define KFD_CRIU_STOP_TIME (20 * HZ)
-#define KFD_CRIU_READMIT_TIME (120 * HZ)
 #define KFD_CRIU_OUTSIDE_TIME (5 * HZ)
 
 static void kfd_criu_process_get(void *client)
@@ -45,7 +44,7 @@ static int kfd_criu_readmit(struct kfd_process *p)
 		/* One that is scheduled already has an eviction of its own. */
 		if (!schedule_delayed_work(&p->restore_work, 0))
 			kfd_process_restore_queues(p);
-		ret = kfd_criu_wait_evictions(p, 1, jiffies + KFD_CRIU_READMIT_TIME);
+		ret = kfd_criu_wait_evictions(p, 1);
 	}
 	/* Exit clears mm, then cancels the work, perhaps before this has scheduled it. */
 	if (!READ_ONCE(p->mm)) {

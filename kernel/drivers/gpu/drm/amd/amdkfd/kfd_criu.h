@@ -54,7 +54,7 @@ struct kfd_criu_plan_device *kfd_criu_plan_device(struct criu_plan *plan, u32 gp
 int kfd_criu_restore(struct criu_call *call, void *args);
 int kfd_criu_resume(struct criu_call *call, void *args);
 int kfd_criu_unpause_locked(struct kfd_process *p);
-int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end);
+int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num);
 struct mm_struct *kfd_criu_get_mm(struct kfd_process *p);
 void kfd_criu_unblock_notifications(struct kfd_process *p);
 int kfd_criu_apply_process(struct criu_plan *plan);

@@ -9,7 +9,7 @@ static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
 #define KFD_CRIU_UNPAUSE_TRIES 3 /* each fails only if a small allocation fails */
 #define KFD_CRIU_ATTACH_TIME (30 * HZ) /* until a failure to attach userptrs is final */
-#define KFD_CRIU_RUN_TIME (10 * HZ) /* until workers have restored all queues */
+#define KFD_CRIU_EVICTED_TIME (120 * HZ) /* until workers have moved memory back */
 
 /* Return: true if the process has opened /dev/kfd and has no other state. */
 static bool kfd_criu_is_fresh(const struct criu_plan *plan)
@@ -153,31 +153,39 @@ static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *
 	return ret;
 }
 
-/* Waits until at most @num evictions are left. A reset of a GPU evicts all queues forever. */
-int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num, unsigned long end)
+/*
+ * Waits until at most @num evictions are left. One worker ends those of all processes, in turn. A
+ * reset of a GPU evicts all queues forever.
+ */
+int kfd_criu_wait_evictions(struct kfd_process *p, unsigned int num)
 {
-	int ret = 0;
+	const unsigned long end = jiffies + KFD_CRIU_EVICTED_TIME;
 
-	for (u32 i = 0; !ret && i < p->n_pdds; i++) {
-		if (kfd_criu_is_reset(p->pdds[i]))
-			ret = -EIO;
-		while (!ret && READ_ONCE(p->mm) && READ_ONCE(p->pdds[i]->qpd.evicted) > num) {
-			if (time_after(jiffies, end) || fatal_signal_pending(current))
-				ret = -ETIME;
-			schedule_timeout_killable(1);
+	for (;;) {
+		unsigned int left = 0;
+
+		for (u32 i = 0; i < p->n_pdds; i++) {
+			if (kfd_criu_is_reset(p->pdds[i]))
+				return -EIO;
+			left = max(left, READ_ONCE(p->pdds[i]->qpd.evicted));
 		}
+		if (left <= num || !READ_ONCE(p->mm))
+			return 0;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		if (time_after(jiffies, end))
+			return -ETIME;
+		schedule_timeout_killable(1);
 	}
-	return ret;
 }
 
 /* A worker ends evictions of memory. The last eviction that ends makes the queues run. */
 static int kfd_criu_run_queues(struct criu_call *call, struct kfd_process *p)
 {
-	const unsigned long end = jiffies + KFD_CRIU_RUN_TIME;
-	int waited = kfd_criu_wait_evictions(p, 1, end);
+	int waited = kfd_criu_wait_evictions(p, 1);
 	int ret = kfd_criu_unpause_locked(p);
 
-	ret = waited ?: ret ?: kfd_criu_wait_evictions(p, 0, end);
+	ret = waited ?: ret ?: kfd_criu_wait_evictions(p, 0);
 	return ret ? criu_refuse(call, ret, "its queues do not run: %d", ret) : 0;
 }
 

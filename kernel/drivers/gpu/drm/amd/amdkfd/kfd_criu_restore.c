@@ -131,8 +131,9 @@ static bool kfd_criu_userptrs_attached(struct amdkfd_process_info *info)
 static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *p)
 {
 	struct amdkfd_process_info *info = p->kgd_process_info;
-	const unsigned long end = jiffies + KFD_CRIU_ATTACH_TIME;
 	int ret = kfd_criu_fault_in_userptrs(p);
+	/* Not before: pages that are swapped out take their time. */
+	const unsigned long end = jiffies + KFD_CRIU_ATTACH_TIME;
 	unsigned int busy = WORK_BUSY_RUNNING, before;
 
 	if (!ret && READ_ONCE(info->block_mmu_notifications)) {

@@ -91,8 +91,9 @@ static int kfd_criu_dump_svm(struct criu_dump *dump)
 /* Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does, if the memory changes meanwhile. */
 static int kfd_criu_set_svm(struct kfd_process *p, struct kfd_criu_pending *svm)
 {
-	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;
 	int ret = amdgpu_criu_fault_in(p->mm, svm->start, svm->size, false);
+	/* Not before: pages that are swapped out take their time. */
+	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;
 
 	if (ret)
 		return ret;

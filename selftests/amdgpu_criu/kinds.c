@@ -302,6 +302,69 @@ static int make_svm_beside(struct kfd *kfd, struct carry *carry)
 	return 0;
 }
 
+/* @location: prefers the other GPU, instead of access by it. */
+static int make_svm_of_two(struct kfd *kfd, struct carry *carry, bool location)
+{
+	const __u32 type = location ? KFD_IOCTL_SVM_ATTR_PREFERRED_LOC : KFD_IOCTL_SVM_ATTR_ACCESS;
+	struct kfd_ioctl_svm_attribute attr = { .type = type };
+	struct kfd_gpu other;
+	int ret = make_svm(kfd, carry);
+
+	if (ret || kfd_gpu_at(1, &other))
+		return ret;
+	attr.value = other.gpu_id;
+	ret = set_svm(kfd, notes_of(carry)->svm + SVM_SIZE, SVM_SIZE, &attr, 1);
+	/* That GPU has no SVM. */
+	return ret == -EINVAL ? LACKS : ret;
+}
+
+static int make_svm_with_access(struct kfd *kfd, struct carry *carry)
+{
+	return make_svm_of_two(kfd, carry, false);
+}
+
+static int make_svm_with_location(struct kfd *kfd, struct carry *carry)
+{
+	return make_svm_of_two(kfd, carry, true);
+}
+
+/* The process has no VM on them. */
+static void leave_out_gpus(FIXTURE_DATA(kinds) *self)
+{
+	for (__u32 i = 0; i < self->carry.image.num_devices; i++)
+		if (!self->carry.has_vm[i])
+			self->carry.image.devices[i].actual_gpu_id = 0;
+}
+
+TEST_F(kinds, access_to_svm_ranges_by_a_gpu_that_is_missing_is_omitted)
+{
+	__u32 *words;
+
+	MAKE(make_svm_with_access, "these GPUs have no SVM ranges");
+	if (self->carry.image.num_devices < 2)
+		SKIP(return, "needs two GPUs");
+	leave_out_gpus(self);
+	ASSERT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session)) {
+		TH_LOG("%s", criu_reason);
+	}
+	words = (__u32 *)self->notes->svm;
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
+	kfd_sdma_write(&self->notes->queues[0], &words[100], 0xcafe);
+	EXPECT_TRUE(kfd_becomes(&words[100], 0xcafe, SOON));
+}
+
+TEST_F(kinds, svm_ranges_whose_location_is_a_gpu_that_is_missing_are_ENODEV)
+{
+	MAKE(make_svm_with_location, "these GPUs have no SVM ranges");
+	if (self->carry.image.num_devices < 2)
+		SKIP(return, "needs two GPUs");
+	leave_out_gpus(self);
+	EXPECT_EQ(-ENODEV, criu_restore(&self->kfd.node, self->session, &self->carry.image));
+	EXPECT_NE(NULL, strstr(criu_reason, "its location, GPU ")) {
+		TH_LOG("%s", criu_reason);
+	}
+}
+
 /* The suite kselftest-svm has such a GPU. Elsewhere the other GPU is not refused for this. */
 TEST_F(kinds, svm_ranges_for_a_gpu_without_svm_are_ENODEV)
 {

@@ -98,6 +98,24 @@ TEST_F(kinds, pages_that_the_gpu_misses_are_mapped_also_after_a_restore)
 	EXPECT_LT(faults, handled_faults(&self->kfd));
 }
 
+/* A range with XNACK has ACCESS of all GPUs, also of those that the process does not use. */
+TEST_F(kinds, ranges_are_restored_also_where_a_gpu_is_missing)
+{
+	struct criu_image *image = &self->carry.image;
+
+	MAKE(make_ranges, "the GPUs have no XNACK mode for each process");
+	if (image->num_devices < 2)
+		SKIP(return, "needs two GPUs");
+	for (__u32 i = 0; i < image->num_devices; i++)
+		if (!self->carry.has_vm[i])
+			image->devices[i].actual_gpu_id = 0;
+	ASSERT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session)) {
+		TH_LOG("%s", criu_reason);
+	}
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
+	EXPECT_EQ(0, copy_by_gpu(self->notes, 3));
+}
+
 /* The driver ends the retries: by an entry in the page table that is no page. */
 TEST_F(kinds, access_of_a_gpu_with_xnack_to_no_memory_is_a_memory_exception)
 {

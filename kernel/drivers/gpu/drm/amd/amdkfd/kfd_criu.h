@@ -19,7 +19,7 @@ extern const struct criu_kind kfd_criu_processes, kfd_criu_devices, kfd_criu_bos
 /* Entries of a plan, each with its record */
 struct kfd_criu_plan_device {
 	struct kfd_criu_device_record record;
-	struct kfd_process_device *pdd; /* of the target; NULL: missing, and was not used */
+	struct kfd_process_device *pdd; /* of the target; NULL: missing, and had no VM */
 	struct file *drm_file; /* file whose VM it takes; the reference passes to pdd */
 	u32 wave_layout; /* of the trap handler of pdd */
 	bool vm_done; /* pdd has the VM */

@@ -122,27 +122,17 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 	return 0;
 }
 
-/* Each GPU that an attribute refers to must be a GPU of the plan. */
+/* Each GPU that an attribute refers to must be a GPU of the plan. It may be missing. */
 static bool kfd_criu_svm_attr_ok(struct criu_plan *plan, const struct kfd_ioctl_svm_attribute *attr)
 {
-	const struct kfd_criu_plan_device *device = kfd_criu_plan_device(plan, attr->value);
-
-	switch (attr->type) {
-	case KFD_IOCTL_SVM_ATTR_PREFERRED_LOC:
-	case KFD_IOCTL_SVM_ATTR_PREFETCH_LOC:
-		if (attr->value == KFD_IOCTL_SVM_LOCATION_SYSMEM ||
-		    attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED)
-			return true;
-		fallthrough;
-	case KFD_IOCTL_SVM_ATTR_ACCESS:
-	case KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE:
-		return device && device->pdd;
-	case KFD_IOCTL_SVM_ATTR_NO_ACCESS:
-		return device;
-	default:
+	if (attr->type > KFD_IOCTL_SVM_ATTR_NO_ACCESS)
 		return attr->type == KFD_IOCTL_SVM_ATTR_SET_FLAGS ||
 		       attr->type == KFD_IOCTL_SVM_ATTR_GRANULARITY;
-	}
+	if (attr->type < KFD_IOCTL_SVM_ATTR_ACCESS &&
+	    (attr->value == KFD_IOCTL_SVM_LOCATION_SYSMEM ||
+	     attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED))
+		return true;
+	return kfd_criu_plan_device(plan, attr->value);
 }
 
 static const char *kfd_criu_svm_fault(struct criu_plan *plan, void *entry)
@@ -170,10 +160,16 @@ static int kfd_criu_check_svm(struct criu_plan *plan, void *entry)
 		return criu_refuse(plan->call, -EOPNOTSUPP,
 				   "this kernel is built without CONFIG_HSA_AMD_SVM");
 	for (u32 i = 0; i < svm->record.num_attrs; i++) {
+		const u32 type = svm->attrs[i].type;
+
 		on = kfd_criu_plan_device(plan, svm->attrs[i].value);
 		/* Later types deny access, or refer to no GPU. */
-		if (on && svm->attrs[i].type < KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
-		    !KFD_IS_SVM_API_SUPPORTED(on->pdd->dev->adev))
+		if (!on || type >= KFD_IOCTL_SVM_ATTR_NO_ACCESS)
+			continue;
+		if (!on->pdd && type < KFD_IOCTL_SVM_ATTR_ACCESS)
+			return criu_refuse(plan->call, -ENODEV, "its location, GPU %u, is missing",
+					   on->record.gpu_id);
+		if (on->pdd && !KFD_IS_SVM_API_SUPPORTED(on->pdd->dev->adev))
 			return criu_refuse(plan->call, -ENODEV, "GPU %u has no SVM",
 					   on->pdd->dev->id);
 	}
@@ -196,14 +192,11 @@ static int kfd_criu_merge_svms(struct criu_plan *plan)
 	return 0;
 }
 
-static bool kfd_criu_has_svm(struct kfd_process *p, u32 gpu_id)
-{
-	const int index = kfd_process_gpuidx_from_gpuid(p, gpu_id);
-
-	return index >= 0 && test_bit(index, p->svms.bitmap_supported);
-}
-
-/* Omits NO_ACCESS of a missing GPU, and UNDEFINED. Adds CLR_FLAGS, which GET_ATTR does not. */
+/*
+ * Omits access by a GPU that is missing or has no SVM: with XNACK, a range has ACCESS of all GPUs,
+ * also of those that the process has no VM on. Omits UNDEFINED. Adds CLR_FLAGS, which GET_ATTR
+ * does not return.
+ */
 static u32 kfd_criu_copy_attrs(struct kfd_process *p, const struct kfd_criu_plan_svm *svm,
 			       struct kfd_ioctl_svm_attribute *to)
 {
@@ -211,9 +204,11 @@ static u32 kfd_criu_copy_attrs(struct kfd_process *p, const struct kfd_criu_plan
 
 	for (u32 i = 0; i < svm->record.num_attrs; i++) {
 		const struct kfd_ioctl_svm_attribute *attr = &svm->attrs[i];
+		const int gpu = kfd_process_gpuidx_from_gpuid(p, attr->value);
 
-		if ((attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
-		     !kfd_criu_has_svm(p, attr->value)) ||
+		if ((attr->type >= KFD_IOCTL_SVM_ATTR_ACCESS &&
+		     attr->type <= KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
+		     (gpu < 0 || !test_bit(gpu, p->svms.bitmap_supported))) ||
 		    (attr->type == KFD_IOCTL_SVM_ATTR_PREFETCH_LOC &&
 		     attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED))
 			continue;

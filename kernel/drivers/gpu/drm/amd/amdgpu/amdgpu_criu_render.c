@@ -2,8 +2,6 @@
 /* The ioctl of a render node: its operations, and the process of a file. */
 #include "amdgpu_criu_render.h"
 
-#define AMDGPU_CRIU_PAUSE_TIME (20 * HZ) /* for calls and jobs; a hung job is reset earlier */
-
 static int amdgpu_criu_is_file(const void *filp, struct file *file, unsigned int fd)
 {
 	return file == filp;
@@ -42,8 +40,7 @@ static int amdgpu_criu_pause(struct criu_dump *dump)
 	       amdgpu_criu_ring_userqs(dump) ?:
 	       amdgpu_criu_drain_vm(dump, deadline) ?:
 	       amdgpu_criu_wait_reset(dump, deadline) ?:
-	       amdgpu_criu_stop_userqs(dump, deadline) ?:
-	       amdgpu_criu_drain_syncobjs(dump, deadline);
+	       amdgpu_criu_stop_userqs(dump, deadline);
 }
 
 /* Takes over the reference to @task. Fails with -ESRCH if the process has released its memory. */

@@ -6,6 +6,8 @@
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_records.h"
 
+#define AMDGPU_CRIU_PAUSE_TIME (20 * HZ) /* for calls and jobs; a hung job is reset earlier */
+
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 extern const struct criu_kind amdgpu_criu_files, amdgpu_criu_names, amdgpu_criu_objects,
 	amdgpu_criu_handles, amdgpu_criu_mappings, amdgpu_criu_ctxs, amdgpu_criu_bo_lists,
@@ -28,7 +30,6 @@ void amdgpu_criu_drop_objects(struct criu_dump *dump);
 int amdgpu_criu_file_carriable(struct criu_dump *dump);
 int amdgpu_criu_drain_vm(struct criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_reset(struct criu_dump *dump, unsigned long deadline);
-int amdgpu_criu_drain_syncobjs(struct criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline);
 

@@ -26,29 +26,12 @@ const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 	.get = amdgpu_criu_syncobj_get, .put = amdgpu_criu_syncobj_put,
 };
 
-/* The fences may belong to other files, other processes, or other drivers. */
-int amdgpu_criu_drain_syncobjs(struct criu_dump *dump, unsigned long deadline)
-{
-	struct drm_syncobj *syncobj;
-	struct dma_fence *fence;
-	unsigned long handle = 0;
-	int ret;
-
-	while ((syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
-		fence = drm_syncobj_fence_get(syncobj);
-		drm_syncobj_put(syncobj);
-		if (!fence)
-			continue;
-		ret = amdgpu_criu_wait_fence(fence, deadline);
-		dma_fence_put(fence);
-		if (ret)
-			return criu_refuse_late(dump->call, ret,
-						"syncobj %lu: the work behind it hangs", handle);
-	}
-	return 0;
-}
-
-static int amdgpu_criu_dump_syncobj(struct criu_dump *dump, struct drm_syncobj *syncobj, u32 handle)
+/*
+ * Waits for the fence, which may belong to another file, process, or driver. One that is not paused
+ * may put a new fence into the syncobj at any time, so each pass waits.
+ */
+static int amdgpu_criu_dump_syncobj(struct criu_dump *dump, struct drm_syncobj *syncobj, u32 handle,
+				    unsigned long deadline)
 {
 	struct amdgpu_criu_syncobj_record record = { .handle = handle };
 	struct dma_fence *fence;
@@ -60,20 +43,19 @@ static int amdgpu_criu_dump_syncobj(struct criu_dump *dump, struct drm_syncobj *
 	if (has_eventfd)
 		return criu_refuse_state(dump->call, "an eventfd waits for syncobj %u", handle);
 	fence = drm_syncobj_fence_get(syncobj);
-	if (fence && dma_fence_is_signaled(fence)) {
+	if (fence) {
+		ret = amdgpu_criu_wait_fence(fence, deadline);
 		record.flags = AMDGPU_CRIU_SYNCOBJ_SIGNALED;
 		record.error = dma_fence_chain_contained(fence)->error;
 		if (to_dma_fence_chain(fence)) {
 			record.flags |= AMDGPU_CRIU_SYNCOBJ_TIMELINE;
 			record.point = fence->seqno;
 		}
-	} else if (fence) {
-		ret = criu_refuse(dump->call, -ETIME,
-				  "syncobj %u: another process has pending work", handle);
 	}
 	dma_fence_put(fence);
 	if (ret)
-		return ret;
+		return criu_refuse_late(dump->call, ret, "syncobj %u: the work behind it hangs",
+					handle);
 	if (dump->session)
 		ret = criu_session_object_id(dump->session, syncobj, &amdgpu_criu_syncobj_ops,
 					     &record.object_id);
@@ -84,12 +66,13 @@ static int amdgpu_criu_dump_syncobj(struct criu_dump *dump, struct drm_syncobj *
 
 static int amdgpu_criu_dump_syncobjs(struct criu_dump *dump)
 {
+	const unsigned long deadline = jiffies + AMDGPU_CRIU_PAUSE_TIME;
 	struct drm_syncobj *syncobj;
 	unsigned long handle = 0;
 	int ret = 0;
 
 	while (!ret && (syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
-		ret = amdgpu_criu_dump_syncobj(dump, syncobj, handle);
+		ret = amdgpu_criu_dump_syncobj(dump, syncobj, handle, deadline);
 		drm_syncobj_put(syncobj);
 	}
 	return ret;

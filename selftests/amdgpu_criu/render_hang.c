@@ -200,6 +200,78 @@ TEST_F_TIMEOUT(hang, syncobj_of_a_job_that_never_ends_is_ETIME, 180)
 	criu_node_close(&other);
 }
 
+static void *open_gate(void *data)
+{
+	struct render_work *work = data;
+
+	sleep(1);
+	__atomic_store_n(&work->words[GATE], 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* A process that is not paused may use a shared syncobj at any time. */
+TEST_F_TIMEOUT(hang, a_checkpoint_waits_for_a_job_that_others_submit_after_the_pause, 180)
+{
+	struct amdgpu_criu_process_info info;
+	struct amdgpu_criu_state args = {};
+	struct criu_node other;
+	pthread_t thread;
+	__u64 sequence;
+	__u32 syncobj;
+	void *blob;
+	int fd;
+
+	if (self->is_reset)
+		SKIP(return, "needs a lockup_timeout of more than %d", PAUSE_MILLISECONDS);
+	ASSERT_EQ(0, render_open(&other, 0));
+	args.session_fd = criu_session(&other, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, args.session_fd);
+	ASSERT_EQ(0, render_syncobj_create(&self->node, 0, &self->hung.syncobj));
+	fd = render_syncobj_export(&self->node, self->hung.syncobj);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, render_syncobj_import(&other, fd, &syncobj));
+	close(fd);
+	ASSERT_EQ(0, criu_pause(&other, args.session_fd, &info));
+	args.blob_size = info.blob_size;
+	blob = malloc(info.blob_size);
+	ASSERT_NE(NULL, blob);
+	args.blob = (uintptr_t)blob;
+	ASSERT_EQ(0, render_submit(&self->node, &self->work, &self->hung, &sequence));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, open_gate, &self->work));
+	EXPECT_EQ(0, criu_op(&other, CHECKPOINT, &args)) {
+		TH_LOG("%s", criu_reason);
+	}
+	EXPECT_EQ(1, self->work.words[GATE + 1]);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, render_wait(&self->node, &self->hung, sequence, 10 * RENDER_SECOND));
+	free(blob);
+	close(args.session_fd);
+	criu_node_close(&other);
+}
+
+/* Contents that were written since RESTORE are lost. */
+TEST_F_TIMEOUT(hang, a_gpu_that_was_reset_since_restore_is_EIO, 180)
+{
+	struct criu_image image;
+	struct criu_node to;
+	int session;
+
+	if (!self->is_reset)
+		SKIP(return, "lockup_timeout is too long");
+	complaints_allow(RESET_COMPLAINTS);
+	ASSERT_EQ(0, render_save(&self->node, &image));
+	ASSERT_EQ(0, render_open(&to, 0));
+	session = criu_session(&to, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, criu_restore(&to, session, &image));
+	ASSERT_EQ(0, reset_gpu());
+	EXPECT_EQ(-EIO, criu_resume(&to, session, 0));
+	EXPECT_STREQ("a reset of the GPU has lost its memory", criu_reason);
+	close(session);
+	criu_node_close(&to);
+	criu_image_free(&image);
+}
+
 /* Reading the file resets the GPU. */
 static void *reset_in_thread(void *data)
 {

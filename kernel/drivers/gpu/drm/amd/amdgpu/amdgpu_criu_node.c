@@ -444,6 +444,12 @@ int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all)
 	return fatal_signal_pending(current) ? -EINTR : num == -ENOMEM ? num : 0;
 }
 
+/* True if memory of a file may be lost: a reset since it was opened, or one that runs. */
+bool amdgpu_criu_is_reset(struct amdgpu_device *adev, const struct amdgpu_fpriv *fpriv)
+{
+	return amdgpu_in_reset(adev) || fpriv->criu.epoch != atomic_read(&adev->vram_lost_counter);
+}
+
 int amdgpu_criu_unpause(struct criu_call *call, void *data)
 {
 	const struct amdgpu_criu_unpause *args = data;

@@ -101,6 +101,7 @@ int amdgpu_criu_bos_put(const struct criu_plan *plan);
 int amdgpu_criu_restore(struct criu_plan *plan);
 int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all);
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
+bool amdgpu_criu_is_reset(struct amdgpu_device *adev, const struct amdgpu_fpriv *fpriv);
 
 /* These operations have the same rows in every table. */
 int amdgpu_criu_query(struct criu_call *call, void *args);

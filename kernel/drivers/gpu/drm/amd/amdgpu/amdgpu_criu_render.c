@@ -165,7 +165,11 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 		ret = client->restoring ? -EBADFD : criu_session_held(call->session, client);
 		ret = ret ?:
 		      amdgpu_criu_find_objects(&dump) ?:
-		      amdgpu_criu_attach_userptrs(&dump) ?:
+		      amdgpu_criu_attach_userptrs(&dump);
+		/* Contents that the caller has written are lost. */
+		if (!ret && amdgpu_criu_is_reset(dump.adev, dump.fpriv))
+			ret = criu_refuse(call, -EIO, "a reset of the GPU has lost its memory");
+		ret = ret ?:
 		      amdgpu_criu_resume_userqs(&dump) ?:
 		      criu_session_release(call->session, client);
 		if (!ret)

@@ -17,15 +17,13 @@ static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned 
 	return kfd_smi_event_is_file(file);
 }
 
-/* A reset since the file of the VM was opened loses memory of the process, and stops no queue. */
+/* A reset loses memory of the process, and stops no queue. */
 bool kfd_criu_is_reset(const struct kfd_process_device *pdd)
 {
-	struct amdgpu_device *adev = pdd->dev->adev;
 	struct amdgpu_fpriv *fpriv;
 
-	if (!pdd->drm_file || amdgpu_file_to_fpriv(pdd->drm_file, &fpriv))
-		return false;
-	return amdgpu_in_reset(adev) || fpriv->criu.epoch != atomic_read(&adev->vram_lost_counter);
+	return pdd->drm_file && !amdgpu_file_to_fpriv(pdd->drm_file, &fpriv) &&
+	       amdgpu_criu_is_reset(pdd->dev->adev, fpriv);
 }
 
 static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)

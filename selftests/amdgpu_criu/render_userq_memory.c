@@ -14,6 +14,8 @@
 
 #define USERPTR_VA 0x10000000ull
 #define USERPTR_SIZE 0x4000
+/* Longer than the 20 s of a pause */
+#define LATE_SECONDS 22
 #define USERPTR_FLAGS (AMDGPU_GEM_USERPTR_ANONONLY | AMDGPU_GEM_USERPTR_REGISTER)
 
 FIXTURE(memory) {
@@ -275,66 +277,124 @@ TEST_F(memory, of_a_queue_that_is_not_resumed_changes)
 	EXPECT_EQ(-ENOENT, userq_free(&self->to, &self->restored));
 }
 
+/* The resume worker faults a page that does not arrive, while a child pauses the file. */
+struct late {
+	struct fuse_stall stall;
+	/* Shared with the child: 1: it may begin, 2: it has paused the file */
+	volatile __u32 *state;
+	int session;
+	pid_t child;
+	__u32 userptr;
+};
+
 /*
  * In a child that exists before: the worker holds the lock of the memory, which fork() needs. Only
  * its tracer names another process.
  */
-static void pause_later(const struct criu_node *node, int session, const volatile __u32 *begin)
+static void pause_later(const struct criu_node *node, const struct late *late, bool unpauses)
 {
-	struct amdgpu_criu_process_info info = { .session_fd = session, .pid = getppid() };
+	struct amdgpu_criu_process_info info = {
+		.session_fd = late->session, .pid = getppid(),
+	};
 	int ret;
 
 	if (ptrace(PTRACE_SEIZE, info.pid, 0, 0))
 		_exit(2);
-	while (!*begin)
+	while (!*late->state)
 		usleep(10000);
 	ret = criu_op(node, PROCESS_INFO, &info);
+	*late->state = 2;
+	if (!ret && unpauses)
+		ret = criu_unpause(node, late->session);
 	if (ret)
 		printf("# %d: %s\n", ret, criu_reason);
 	fflush(stdout);
 	_exit(!!ret);
 }
 
-/* The resume worker faults a page that never arrives. A pause must not wait for the worker. */
+static void pause_while_late(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self,
+			     struct late *late, bool unpauses)
+{
+	const struct criu_node *node = &self->node;
+
+	late->state = mmap(NULL, USERPTR_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			   -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)late->state);
+	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
+	EXPECT_TRUE(accesses_pages(self, &self->queue, 1));
+	late->session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, late->session);
+	late->child = fork();
+	ASSERT_LE(0, late->child);
+	if (!late->child)
+		pause_later(node, late, unpauses);
+	ASSERT_EQ(0, render_userptr_create(node, fuse_stall_map(&late->stall), USERPTR_SIZE,
+					   AMDGPU_GEM_USERPTR_REGISTER, &late->userptr));
+	ASSERT_EQ(0, render_va_map(node, late->userptr, USERPTR_VA + USERPTR_SIZE, USERPTR_SIZE));
+	ASSERT_EQ(0, madvise((void *)self->pages, USERPTR_SIZE, MADV_DONTNEED));
+	for (int i = 0; i < 500 && !late->stall.waiting; i++)
+		usleep(10000);
+	EXPECT_LT(0, late->stall.waiting);
+	*late->state = 1;
+}
+
+static bool child_ends(const struct late *late, int *status)
+{
+	int ret = 0;
+
+	for (int i = 0; i < 500 * patience() && !ret; i++) {
+		ret = waitpid(late->child, status, WNOHANG);
+		usleep(10000);
+	}
+	return ret == late->child;
+}
+
+static void expect_to_run(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self,
+			  const struct late *late)
+{
+	close(late->session);
+	EXPECT_EQ(0, render_bo_close(&self->node, late->userptr));
+	EXPECT_TRUE(accesses_pages(self, &self->queue, 2));
+}
+
+/* A pause must not wait for the worker. */
 TEST_F_TIMEOUT(memory, that_never_arrives_delays_no_pause, 120)
 {
-	volatile __u32 *begin = mmap(NULL, USERPTR_SIZE, PROT_READ | PROT_WRITE,
-				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	const struct criu_node *node = &self->node;
-	struct fuse_stall stall;
-	int session, status = -1, ret = fuse_stall_make(&stall);
-	__u32 stalled;
-	pid_t child;
+	struct late late = {};
+	int status = -1, ret = fuse_stall_make(&late.stall);
+	bool ended;
 
 	if (ret == -ENOENT || ret == -ENODEV)
 		SKIP(return, "this kernel has no FUSE");
 	ASSERT_EQ(0, ret);
-	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
-	EXPECT_TRUE(accesses_pages(self, &self->queue, 1));
-	session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	ASSERT_LE(0, session);
-	child = fork();
-	ASSERT_LE(0, child);
-	if (!child)
-		pause_later(node, session, begin);
-	ASSERT_EQ(0, render_userptr_create(node, fuse_stall_map(&stall), USERPTR_SIZE,
-					   AMDGPU_GEM_USERPTR_REGISTER, &stalled));
-	ASSERT_EQ(0, render_va_map(node, stalled, USERPTR_VA + USERPTR_SIZE, USERPTR_SIZE));
-	ASSERT_EQ(0, madvise((void *)self->pages, USERPTR_SIZE, MADV_DONTNEED));
-	for (int i = 0; i < 500 && !stall.waiting; i++)
-		usleep(10000);
-	EXPECT_LT(0, stall.waiting);
-	*begin = 1;
-	for (int i = 0; i < 500 * patience() && !(ret = waitpid(child, &status, WNOHANG)); i++)
-		usleep(10000);
-	EXPECT_EQ(child, ret);
-	fuse_stall_end(&stall);
-	if (!ret)
-		waitpid(child, &status, 0);
+	pause_while_late(_metadata, self, &late, false);
+	ended = child_ends(&late, &status);
+	EXPECT_TRUE(ended);
+	fuse_stall_end(&late.stall);
+	if (!ended)
+		waitpid(late.child, &status, 0);
 	EXPECT_EQ(0, status);
-	close(session);
-	EXPECT_EQ(0, render_bo_close(node, stalled));
-	EXPECT_TRUE(accesses_pages(self, &self->queue, 2));
+	expect_to_run(_metadata, self, &late);
+}
+
+/* UNPAUSE cannot be repeated, so it waits longer than a pause. */
+TEST_F_TIMEOUT(memory, that_comes_late_is_awaited_by_UNPAUSE, 120)
+{
+	struct late late = {};
+	int status = -1, ret = fuse_stall_make(&late.stall);
+
+	if (ret == -ENOENT || ret == -ENODEV)
+		SKIP(return, "this kernel has no FUSE");
+	ASSERT_EQ(0, ret);
+	pause_while_late(_metadata, self, &late, true);
+	while (*late.state != 2)
+		usleep(10000);
+	sleep(LATE_SECONDS);
+	EXPECT_EQ(0, waitpid(late.child, &status, WNOHANG));
+	fuse_stall_end(&late.stall);
+	EXPECT_TRUE(child_ends(&late, &status));
+	EXPECT_EQ(0, status);
+	expect_to_run(_metadata, self, &late);
 }
 
 TEST_HARNESS_MAIN

@@ -128,6 +128,7 @@ TEST_F(Containers, AListedGpuThatDoesNotFitIsNotChosen) {
   list_in_container(kOtherMinor);
   show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
   ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("lists do not fit: no GPU of this machine fits the saved GPU 0x11"));
   EXPECT_EQ(restored(), number_of(kRenderPath)) << log();
   end(kStageRestore, 0);
 }

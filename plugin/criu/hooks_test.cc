@@ -579,6 +579,83 @@ TEST_F(Hooks, AGpuThatDoesNotFitIsRefusedBeforeAnythingIsCreated) {
   EXPECT_TRUE(state_.calls.empty());
 }
 
+// KFD gives each process that opens it every GPU that its device cgroup allows.
+class UnusedGpu : public Hooks {
+ protected:
+  void SetUp() override {
+    Hooks::SetUp();
+    write_topology(kOtherGpu, 32, kOtherMinor);
+    state_.devices.push_back({kOtherGpu, kOtherGpu, -1});
+    ASSERT_EQ(dump(), 0) << log();
+    testing_support::clear_objects(state_);
+  }
+  // The gpu_ids of this machine that the kernel is asked for, in the order of the images.
+  std::vector<uint32_t> restored_on() {
+    EXPECT_EQ(start(kStageRestore), 0) << log();
+    const Fd render(restore_file(kRenderId)), kfd(restore_file(kKfdId));
+    EXPECT_TRUE(kfd.valid() && render.valid()) << log();
+    EXPECT_EQ(resume(getpid()), 0) << log();
+    end(kStageRestore, 0);
+    std::vector<uint32_t> result;
+    for (const auto& device : state_.restored_devices) result.push_back(device.actual_gpu_id);
+    return result;
+  }
+};
+
+TEST_F(UnusedGpu, IsOneOfThisMachineIfThereIsOne) {
+  EXPECT_THAT(restored_on(), ElementsAre(kGpu, kOtherGpu));
+  EXPECT_THAT(log(), HasSubstr("GPU 0x12 of the images, which no process uses, is GPU 0x12 here"));
+}
+
+TEST_F(UnusedGpu, IsLeftOutWhereThereAreTooFew) {
+  std::filesystem::remove_all(topology_.file(std::to_string(kOtherMinor)));
+  EXPECT_THAT(restored_on(), ElementsAre(kGpu, 0));
+  EXPECT_THAT(log(), HasSubstr("GPU 0x12 of the images, which no process uses, is left out"));
+}
+
+// The other one would be its first choice.
+TEST_F(UnusedGpu, LeavesTheLastOneToAGpuThatIsUsed) {
+  std::filesystem::remove_all(topology_.file(std::to_string(testing_support::kRenderMinor)));
+  EXPECT_THAT(restored_on(), ElementsAre(kOtherGpu, 0));
+}
+
+// The engine sets the device rules after the restore, so KFD lists both GPUs again in the next
+// dump.
+TEST_F(UnusedGpu, IsNotOneThatTheContainerLacks) {
+  container_config_ = run_.file("config.json");
+  run_.write("config.json",
+             formatted(R"({{"linux": {{"devices": [{{"path": "/dev/dri/renderD128", "type": "c",
+               "major": 1, "minor": {}}}]}}}})",
+                       kOtherMinor));
+  EXPECT_THAT(restored_on(), ElementsAre(kOtherGpu, 0));
+}
+
+TEST_F(UnusedGpu, IsNotOneThatTheTaskMayNotOpen) {
+  dri_directory_ = run_.file("dri");
+  std::filesystem::create_directory(dri_directory_);
+  std::filesystem::create_symlink(kRenderPath, dri_directory_ + "/renderD128");
+  EXPECT_THAT(restored_on(), ElementsAre(kGpu, 0));
+}
+
+// A process that has opened /dev/kfd, and no more.
+TEST_F(Hooks, AGpuIsFoundEvenIfNoneIsUsed) {
+  vma_ = Mapping();
+  render_ = Fd();
+  state_.devices = {{kGpu, kGpu, -1}};
+  state_.bos.clear();
+  state_.objects.clear();
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  ASSERT_EQ(dump_file(kfd_, kKfdId), 0) << log();
+  end(kStageDump, 0);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const Fd kfd(restore_file(kKfdId));
+  ASSERT_TRUE(kfd.valid()) << log();
+  ASSERT_EQ(state_.restored_devices.size(), 1u);
+  EXPECT_EQ(state_.restored_devices[0].actual_gpu_id, kGpu);
+  end(kStageRestore, 0);
+}
+
 TEST_F(Hooks, ImagesThatDoNotAskForThePluginAreLeftAlone) {
   images_.write("amdgpu-process-0.img", "damaged");
   program.in_inventory = false;

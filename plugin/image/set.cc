@@ -125,22 +125,37 @@ std::map<uint32_t, Set::Vram> Set::kfd_vram() const {
   return result;
 }
 
-void Set::collect_gpus() {
-  auto add = [&](const topology::Gpu& gpu) { gpus_.emplace(gpu.gpu_id, gpu); };
-  auto add_imports = [&](const auto& record) {
-    for (const Exported& exported : record.imports) add(exported.gpu);
-  };
-  for (const auto& [index, process] : processes_) {
-    for (const Device& device : process.devices) add(device.gpu);
-    add_imports(process);
+void Set::add_used(const topology::Gpu& gpu) {
+  gpus_.emplace(gpu.gpu_id, gpu);
+  used_gpus_.insert(gpu.gpu_id);
+}
+
+// Whatever KFD does for a process on a GPU needs a VM there, except mmap() of its registers. Only
+// the kernel can see GPUs that attributes of SVM ranges name; without a VM, a GPU does not access
+// them.
+void Set::collect_gpus_of(const Process& process) {
+  for (const Device& device : process.devices) {
+    const auto is_mapped = [&](const Vma& vma) {
+      return vma.gpu_id == (vma.kfd ? device.gpu_id : device.actual_gpu_id);
+    };
+    if (device.has_vm || std::ranges::count(process.bos, device.gpu_id, &kernel::Bo::gpu_id) > 0 ||
+        std::ranges::any_of(process.vmas, is_mapped))
+      add_used(device.gpu);
+    else
+      gpus_.emplace(device.gpu.gpu_id, device.gpu);
   }
+  for (const Exported& exported : process.imports) add_used(exported.gpu);
+}
+
+void Set::collect_gpus() {
+  for (const auto& [index, process] : processes_) collect_gpus_of(process);
   for (const auto& [index, render] : renders_) {
-    add(render.gpu);
-    add_imports(render);
+    add_used(render.gpu);
+    for (const Exported& exported : render.imports) add_used(exported.gpu);
   }
   for (const auto& [id, file] : files_)
-    if (const auto* exported = std::get_if<Exported>(&file.what)) add(exported->gpu);
-  for (const ContentsFile& file : contents_) add(file.contents.gpu);
+    if (const auto* exported = std::get_if<Exported>(&file.what)) add_used(exported->gpu);
+  for (const ContentsFile& file : contents_) add_used(file.contents.gpu);
 }
 
 Result<std::vector<Set::ContentsFile>> load_contents(const Directory& directory) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,10 @@ class Set {
   const std::vector<ContentsFile>& contents() const { return contents_; }
   // Every GPU that any file names, by the machine's gpu_id.
   const std::map<uint32_t, topology::Gpu>& gpus() const { return gpus_; }
+  // Those of them that a restore needs. A process that opens /dev/kfd gets every GPU that its
+  // device cgroup allows; it uses one of them only after it has acquired a VM there, or has mapped
+  // it.
+  const std::set<uint32_t>& used_gpus() const { return used_gpus_; }
   // Of the memory of that GPU whose contents are in the files.
   uint64_t contents_bytes(uint32_t gpu_id) const;
   // VRAM that each process allocated through /dev/kfd, by the machine's gpu_id. What processes
@@ -65,6 +70,8 @@ class Set {
 
   Status add(const Directory& directory, const std::string& name);
   void collect_gpus();
+  void collect_gpus_of(const Process& process);
+  void add_used(const topology::Gpu& gpu);
   // set_check.cc
   Status check() const;
   Status check_dump_ids() const;
@@ -80,6 +87,7 @@ class Set {
   std::map<uint32_t, File> files_;         // by CRIU's id
   std::vector<ContentsFile> contents_;
   std::map<uint32_t, topology::Gpu> gpus_;
+  std::set<uint32_t> used_gpus_;
 };
 
 // The contents files alone, of an earlier dump.

@@ -9,6 +9,7 @@
 namespace amdgpu_criu::image {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 using testing_support::TempDir;
@@ -221,6 +222,37 @@ TEST_F(ImageSet, ReadsBackWhatWasWritten) {
   const kernel::Bo bo = bo_of(0x22);
   EXPECT_EQ(memcmp(&exported.state.bo, &bo, sizeof(bo)), 0);
   EXPECT_EQ(problem(), "");
+}
+
+// KFD gives each process that opens it all GPUs.
+TEST_F(ImageSet, AGpuThatNoProcessUsesIsNotNeeded) {
+  topology::Gpu other = gpu_22();
+  other.gpu_id = 0x33;
+  Process process = sample_process(id_);
+  process.devices.push_back({0x12, 0x33, false, other});
+  const auto used = [&] {
+    write_process(process);
+    const auto set = std::move(*Set::load(dir_.fd()));
+    EXPECT_EQ(set.gpus().size(), 2u);
+    return set.used_gpus();
+  };
+  EXPECT_THAT(used(), ElementsAre(0x22));
+  process.devices[1].has_vm = true;
+  EXPECT_THAT(used(), ElementsAre(0x22, 0x33));
+  process.devices[1].has_vm = false;
+  process.vmas.push_back(
+      {0x3000, 0x4000, kernel::with_kfd_mapping_gpu(3ull << 62, 0x12), true, 0x12});
+  EXPECT_THAT(used(), ElementsAre(0x22, 0x33)) << "its registers are mapped";
+  process.vmas.pop_back();
+  process.bos.push_back(bo_of(0x12));
+  EXPECT_THAT(used(), ElementsAre(0x22, 0x33)) << "it has a BO";
+  process.bos.pop_back();
+  Render render = sample_render(id_);
+  render.index = 1;
+  render.vm.reset();
+  render.gpu = other;
+  write_render(render);
+  EXPECT_THAT(used(), ElementsAre(0x22, 0x33)) << "its render node is open";
 }
 
 TEST_F(ImageSet, EveryFlippedByteIsRefusedWithTheFilesName) {

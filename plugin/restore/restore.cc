@@ -129,8 +129,8 @@ Status Restore::make_session() {
   if (uses_kfd) {
     const Fd kfd = TRY(gpus_.open_kfd());
     TRY(session(kernel::kfd_node(kfd)));
-  } else if (!images_.gpus().empty()) {
-    const Fd render = TRY(gpus_.open_render(images_.gpus().begin()->first));
+  } else if (!images_.used_gpus().empty()) {
+    const Fd render = TRY(gpus_.open_render(*images_.used_gpus().begin()));
     TRY(session(kernel::render_node(render)));
   }
   return {};

@@ -45,8 +45,14 @@ const Gpu& find(const std::vector<Gpu>& gpus, uint32_t gpu_id) {
 
 }  // namespace
 
-TargetGpus::TargetGpus(const RestoreContext& environment, Nodes nodes, Gpus sources, Gpus here)
-    : env_(environment), nodes_(nodes), sources_(std::move(sources)), here_(std::move(here)) {}
+TargetGpus::TargetGpus(const RestoreContext& environment, Nodes nodes, const image::Set& images,
+                       Gpus here)
+    : env_(environment), nodes_(nodes), here_(std::move(here)) {
+  for (const auto& [gpu_id, gpu] : images.gpus()) {
+    sources_.push_back(gpu);
+    if (!images.used_gpus().contains(gpu_id)) unused_.insert(gpu_id);
+  }
+}
 
 Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const image::Set& images,
                                       const Interruption& interruption) {
@@ -54,12 +60,10 @@ Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const i
       images.processes(), [](const auto& entry) { return entry.second.blob.has_value(); });
   if (needs_kfd && !environment.host.has_kfd())
     return Error(ENODEV, "the images hold state of /dev/kfd, which this machine lacks");
-  Gpus sources;
-  for (const auto& [gpu_id, gpu] : images.gpus()) sources.push_back(gpu);
   const Nodes nodes = TRY(Nodes::create(environment.host, environment.store));
   Gpus here;
-  if (!sources.empty()) here = TRY(environment.host.gpus());
-  TargetGpus machine(environment, nodes, std::move(sources), std::move(here));
+  if (!images.gpus().empty()) here = TRY(environment.host.gpus());
+  TargetGpus machine(environment, nodes, images, std::move(here));
   TRY(machine.make_first_choice(images, interruption));
   return machine;
 }
@@ -83,11 +87,16 @@ Status TargetGpus::make_first_choice(const image::Set& images, const Interruptio
 void TargetGpus::find_candidates() {
   const auto minors = env_.host.render_minors_of_container();
   candidates_ = only(here_, [&](const Gpu& gpu) { return minors.contains(gpu.render_minor); });
-  if (!topology::plan(sources_, candidates_, env_.options.map, env_.options.ignore).ok())
+  if (candidates_.empty()) {
     candidates_ = here_;
-  else if (!sources_.empty())
+  } else if (const auto fitting = plan(candidates_, {}); !fitting.ok()) {
+    log_warning("the GPUs that the configuration of the container lists do not fit: {}",
+                fitting.error().message());
+    candidates_ = here_;
+  } else {
     log_info("the configuration of the container lists {} GPUs of this machine",
              candidates_.size());
+  }
 }
 
 // If CRIU has no descriptor store yet, only the tasks may open /dev/kfd.
@@ -146,8 +155,7 @@ void TargetGpus::note_allocated(uint32_t process) const {
 // saved process itself, if it was killed a moment ago.
 Result<Assignment> TargetGpus::plan_with_room(const Interruption& interruption) {
   const auto start = std::chrono::steady_clock::now();
-  const auto preferred =
-      topology::plan(sources_, candidates_, env_.options.map, env_.options.ignore);
+  const auto preferred = plan(candidates_, {});
   bool fits_without_others = false;
   auto result = try_plan(fits_without_others);
   // Waiting helps only if memory is missing.
@@ -178,14 +186,21 @@ std::span<std::atomic<uint32_t>> TargetGpus::chosen() const {
 
 void TargetGpus::choose(const Assignment& targets) const {
   for (size_t i = 0; i < sources_.size(); i++) {
-    const uint32_t target = targets.at(sources_[i].gpu_id);
+    const uint32_t source = sources_[i].gpu_id;
+    const auto found = targets.find(source);
+    const uint32_t target = found == targets.end() ? 0 : found->second;
     chosen()[i] = target;
-    log_info("GPU {:#x} of the images is restored on GPU {:#x}", sources_[i].gpu_id, target);
+    if (is_used(sources_[i]))
+      log_info("GPU {:#x} of the images is restored on GPU {:#x}", source, target);
+    else if (target)
+      log_info("GPU {:#x} of the images, which no process uses, is GPU {:#x} here", source, target);
+    else
+      log_info("GPU {:#x} of the images, which no process uses, is left out", source);
   }
 }
 
-Result<Assignment> TargetGpus::plan(const Gpus& among) const {
-  return topology::plan(sources_, among, env_.options.map, env_.options.ignore, room_);
+Result<Assignment> TargetGpus::plan(const Gpus& among, const topology::Room& room) const {
+  return topology::plan(sources_, among, env_.options.map, env_.options.ignore, room, unused_);
 }
 
 // Prefers GPUs that have a node in the task's /dev to others that it may open.
@@ -205,10 +220,18 @@ Result<Assignment> TargetGpus::plan_in_task() const {
 // The container's /dev is restored from the images, and may lack the node of a GPU that it gets.
 bool TargetGpus::suits_task() const {
   const bool listed = candidates_.size() < here_.size();
-  const Assignment now = targets();
-  return std::ranges::all_of(now, [&](const auto& pair) {
-    const unsigned minor = find(here_, pair.second).render_minor;
+  return std::ranges::all_of(sources_, [&](const Gpu& source) {
+    if (!is_used(source)) return true;
+    const unsigned minor = find(here_, target(source.gpu_id)).render_minor;
     return listed ? nodes_.may_open_render(minor) : nodes_.has_render(minor);
+  });
+}
+
+// The device cgroup of the task hides them from KFD.
+void TargetGpus::leave_out_closed(Assignment& targets) const {
+  std::erase_if(targets, [&](const auto& pair) {
+    return unused_.contains(pair.first) &&
+           !nodes_.may_open_render(find(here_, pair.second).render_minor);
   });
 }
 
@@ -216,11 +239,10 @@ Status TargetGpus::settle() const {
   std::atomic<uint32_t>& state = choice().state;
   uint32_t seen = Choice::kFirst;
   if (state == Choice::kSettled || sources_.empty()) return {};
-  const bool suits = suits_task();
-  Assignment other;
-  if (!suits) other = TRY(plan_in_task());
+  Assignment other = suits_task() ? targets() : TRY(plan_in_task());
+  leave_out_closed(other);
   if (state.compare_exchange_strong(seen, Choice::kChanging)) {
-    if (!suits && other != targets()) {
+    if (other != targets()) {
       log_info("the container has other GPUs than the chosen ones");
       choose(other);
     }
@@ -238,14 +260,22 @@ Status TargetGpus::settle() const {
 
 Assignment TargetGpus::targets() const {
   Assignment result;
-  for (size_t i = 0; i < sources_.size(); i++) result[sources_[i].gpu_id] = chosen()[i];
+  for (size_t i = 0; i < sources_.size(); i++)
+    if (const uint32_t target = chosen()[i]) result[sources_[i].gpu_id] = target;
   return result;
 }
 
-uint32_t TargetGpus::target(uint32_t source) const { return targets().at(source); }
+uint32_t TargetGpus::target(uint32_t source) const {
+  const Assignment all = targets();
+  const auto found = all.find(source);
+  return found == all.end() ? 0 : found->second;
+}
 
 Result<Fd> TargetGpus::open_render(uint32_t source) const {
-  return nodes_.open_render(find(here_, target(source)).render_minor);
+  const auto gpu = std::ranges::find(here_, target(source), &Gpu::gpu_id);
+  if (gpu == here_.end())
+    return Error::of(EPROTO, "GPU {:#x} of the images is needed, but left out", source);
+  return nodes_.open_render(gpu->render_minor);
 }
 
 }  // namespace amdgpu_criu::restore

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -42,8 +43,9 @@ struct RestoreContext {
 
 class TargetGpus {
  public:
-  // In CRIU's main process, before tasks are forked: finds a GPU for each of the images. May wait
-  // for memory that others free or are about to allocate.
+  // In CRIU's main process, before tasks are forked: finds a GPU for each of the images that a
+  // process uses, and for each other one if there is one left. May wait for memory that others free
+  // or are about to allocate.
   static Result<TargetGpus> create(const RestoreContext& environment, const image::Set& images,
                                    const Interruption& interruption);
 
@@ -57,8 +59,9 @@ class TargetGpus {
   // For CRIU's main process, when the tasks have allocated their memory.
   void release_room() { reservation_.reset(); }
 
+  // Lacks GPUs that are left out, because no process uses them.
   topology::Assignment targets() const;
-  // source: actual gpu_id of the images
+  // source: actual gpu_id of the images. 0: it is left out
   uint32_t target(uint32_t source) const;
   Result<Fd> open_render(uint32_t source) const;
   Result<Fd> open_kfd() const { return nodes_.open_kfd(); }
@@ -67,23 +70,27 @@ class TargetGpus {
   struct Choice;
   using Gpus = std::vector<topology::Gpu>;
 
-  TargetGpus(const RestoreContext& environment, Nodes nodes, Gpus sources, Gpus here);
+  TargetGpus(const RestoreContext& environment, Nodes nodes, const image::Set& images, Gpus here);
   Status make_first_choice(const image::Set& images, const Interruption& interruption);
   Choice& choice() const;
   std::span<std::atomic<uint32_t>> chosen() const;
   void choose(const topology::Assignment& targets) const;
   void find_candidates();
+  bool is_used(const topology::Gpu& source) const { return !unused_.contains(source.gpu_id); }
   bool suits_task() const;
+  void leave_out_closed(topology::Assignment& targets) const;
   void look_at_memory();
   Reservation::Bytes needed_by(const topology::Assignment& targets) const;
   Result<topology::Assignment> try_plan(bool& fits_without_others);
   Result<topology::Assignment> plan_with_room(const Interruption& interruption);
-  Result<topology::Assignment> plan(const Gpus& among) const;
+  Result<topology::Assignment> plan(const Gpus& among, const topology::Room& room) const;
+  Result<topology::Assignment> plan(const Gpus& among) const { return plan(among, room_); }
   Result<topology::Assignment> plan_in_task() const;
 
   RestoreContext env_;
   Nodes nodes_;
   Gpus sources_;
+  std::set<uint32_t> unused_;  // sources that no process uses
   Gpus here_;
   // Those that the engine gives to the container, or else all.
   Gpus candidates_;

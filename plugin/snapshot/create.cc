@@ -44,8 +44,8 @@ Status read_gpus(const std::string& images, Manifest& manifest) {
   const auto opened = TRY(tool::Images::open(images));
   if (TRY(image::list_files(opened.fd())).empty()) return {};
   const auto set = TRY(image::Set::load(opened.directory()));
-  for (const auto& [id, gpu] : set.gpus()) {
-    const uint64_t target = gpu.property("gfx_target_version");
+  for (const uint32_t id : set.used_gpus()) {
+    const uint64_t target = set.gpus().at(id).property("gfx_target_version");
     manifest.gpus.push_back({chip_name(target), target, set.contents_bytes(id)});
   }
   for (const auto& [index, vram] : set.kfd_vram())

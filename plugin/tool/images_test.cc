@@ -14,7 +14,9 @@
 namespace amdgpu_criu::tool {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing_support::TempDir;
 
 TEST_F(Tool, ShowsProcessesGpusAndBos) {
@@ -203,6 +205,27 @@ TEST_F(Tool, RequirementsNameGpusRecordsAndFilesWithDigests) {
   }
   EXPECT_THAT(names, testing::UnorderedElementsAreArray(dir_.names()));
   EXPECT_THAT(run("requirements " + dir_.path()).output, HasSubstr("a GPU like GPU 0x22"));
+}
+
+TEST_F(Tool, AGpuThatNoProcessUsesIsNotRequired) {
+  image::Process process = std::move(*image::Set::load(dir_.fd())).processes().at(0);
+  image::Device device{0x12, 0x33, false, {}};
+  device.gpu.gpu_id = 0x33;
+  device.gpu.pci_address = "0000:04:00.0";
+  process.devices.push_back(device);
+  ASSERT_TRUE(image::write_metadata_file(dir_.fd(), image::process_file_name(0),
+                                         image::Kind::kProcess, image::encode(process))
+                  .ok());
+  const auto json = nlohmann::json::parse(run("requirements --json " + dir_.path()).output);
+  EXPECT_EQ(json.at("gpus").at(0).at("used"), true);
+  EXPECT_EQ(json.at("gpus").at(1).at("used"), false);
+  EXPECT_THAT(run("requirements " + dir_.path()).output,
+              AllOf(HasSubstr("a GPU like GPU 0x22"), Not(HasSubstr("a GPU like GPU 0x33")),
+                    HasSubstr("not needed, as no process uses it: GPU 0x33")));
+  EXPECT_THAT(run("show " + dir_.path()).output, HasSubstr("as 0x12, no process uses it"));
+  const auto shown = nlohmann::json::parse(run("show --json " + dir_.path()).output);
+  EXPECT_EQ(shown.at("processes").at(0).at("gpus").at(0).at("used"), true);
+  EXPECT_EQ(shown.at("processes").at(0).at("gpus").at(1).at("used"), false);
 }
 
 TEST_F(Tool, RequirementsOfAnIncrementalDumpNameFilesOfTheEarlierOne) {

@@ -84,6 +84,7 @@ Json json_of(const Requirements& requirements) {
     for (const auto& [name, value] : gpu.properties) properties[name] = value;
     gpus.push_back({{"gpu_id", gpu_id},
                     {"pci_address", gpu.pci_address},
+                    {"used", requirements.set.used_gpus().contains(gpu_id)},
                     {"contents_bytes", requirements.set.contents_bytes(gpu_id)},
                     {"properties", std::move(properties)}});
   }
@@ -103,10 +104,15 @@ Json json_of(const Requirements& requirements) {
 }
 
 void print(const Requirements& requirements) {
-  for (const auto& [gpu_id, gpu] : requirements.set.gpus())
+  for (const auto& [gpu_id, gpu] : requirements.set.gpus()) {
+    if (!requirements.set.used_gpus().contains(gpu_id)) {
+      printf("not needed, as no process uses it: %s\n", gpu.describe().c_str());
+      continue;
+    }
     printf("a GPU like %s: gfx target %llu, %llu bytes of contents\n", gpu.describe().c_str(),
            static_cast<unsigned long long>(gpu.property("gfx_target_version")),
            static_cast<unsigned long long>(requirements.set.contents_bytes(gpu_id)));
+  }
   for (const std::string& record : requirements.records)
     printf("a kernel that reads records: %s\n", record.c_str());
   for (const File& file : requirements.files)

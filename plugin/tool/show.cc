@@ -56,7 +56,7 @@ std::string dump_id_of(const image::Set& set) {
   return result;
 }
 
-Json device_json(const Device& device) {
+Json device_json(const image::Set& set, const Device& device) {
   Json properties = Json::object();
   for (const auto& [name, value] : device.gpu.properties) properties[name] = value;
   return {{"gpu_id", device.gpu_id},
@@ -64,6 +64,7 @@ Json device_json(const Device& device) {
           {"pci_address", device.gpu.pci_address},
           {"render_minor", device.gpu.render_minor},
           {"has_vm", device.has_vm},
+          {"used", set.used_gpus().contains(device.actual_gpu_id)},
           {"properties", std::move(properties)}};
 }
 
@@ -141,9 +142,9 @@ std::string describe(const image::File& file) {
 bool is_stock(const Process& process) { return process.blob && stock::is_record(*process.blob); }
 uint64_t state_bytes(const Process& process) { return process.blob ? process.blob->size() : 0; }
 
-Json process_json(const Process& process) {
+Json process_json(const image::Set& set, const Process& process) {
   Json devices = Json::array(), vmas = Json::array();
-  for (const Device& device : process.devices) devices.push_back(device_json(device));
+  for (const Device& device : process.devices) devices.push_back(device_json(set, device));
   for (const image::Vma& vma : process.vmas)
     vmas.push_back(Json{{"start", vma.start},
                         {"end", vma.end},
@@ -224,7 +225,7 @@ Json set_json(const image::Set& set, bool foreign, bool blobs) {
   Json processes = Json::array(), renders = Json::array(), files = Json::array(),
        contents = Json::array();
   for (const auto& [index, process] : set.processes()) {
-    processes.push_back(process_json(process));
+    processes.push_back(process_json(set, process));
     if (blobs) processes.back()["records"] = records_json(blob_of(process));
   }
   for (const auto& [index, render] : set.renders()) {
@@ -267,7 +268,12 @@ void print_bo(const Bo& bo) {
          bo.gpu_id, flags.c_str());
 }
 
-void print_process(const Process& process) {
+const char* note_on(const image::Set& set, const Device& device) {
+  if (device.has_vm) return "";
+  return set.used_gpus().contains(device.actual_gpu_id) ? ", no VM" : ", no process uses it";
+}
+
+void print_process(const image::Set& set, const Process& process) {
   printf(
       "process %u: pid %u (%s), %zu BOs, %u queues, %u events, %u SVM ranges, %zu mappings, "
       "%zu bytes of kernel state%s\n",
@@ -277,7 +283,7 @@ void print_process(const Process& process) {
       is_stock(process) ? " of the stock kernel interface" : "");
   for (const Device& device : process.devices)
     printf("  %s, known to the process as %#x%s\n", device.gpu.describe().c_str(), device.gpu_id,
-           device.has_vm ? "" : ", no VM");
+           note_on(set, device));
   for (const Bo& bo : process.bos) print_bo(bo);
 }
 
@@ -299,7 +305,7 @@ void print(const image::Set& set, bool foreign, bool blobs) {
   else
     printf("format %u, dump %s\n", set.format(), dump_id_of(set).c_str());
   for (const auto& [index, process] : set.processes()) {
-    print_process(process);
+    print_process(set, process);
     if (blobs) print_records(blob_of(process));
   }
   for (const auto& [index, render] : set.renders()) {

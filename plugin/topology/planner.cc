@@ -25,9 +25,11 @@ std::string obstacle_to(const Gpu& source, const Gpu& target, const Ignored& ign
 
 class Search {
  public:
-  Search(std::span<const Gpu> sources, std::span<const Gpu> targets, const Ignored& ignored,
-         const Room& room)
+  // needed: how many sources, the first ones, must have a target.
+  Search(std::span<const Gpu> sources, size_t needed, std::span<const Gpu> targets,
+         const Ignored& ignored, const Room& room)
       : sources_(sources),
+        needed_(needed),
         targets_(targets),
         ignored_(ignored),
         room_(room),
@@ -52,14 +54,16 @@ class Search {
   bool solve() {
     for (size_t source = 0; source < sources_.size(); source++)
       candidates_.push_back(candidates(source));
-    return solve_from(0);
+    if (!solve_from(0)) return false;
+    for (size_t source = needed_; source < sources_.size(); source++) place_if_possible(source);
+    return true;
   }
   bool gave_up() const { return steps_ > kStepsMax; }
 
   Assignment assignment() const {
     Assignment result;
     for (size_t i = 0; i < sources_.size(); i++)
-      result[sources_[i].gpu_id] = targets_[chosen_[i]].gpu_id;
+      if (const auto& target = chosen_[i]) result[sources_[i].gpu_id] = targets_[*target].gpu_id;
     return result;
   }
 
@@ -68,7 +72,7 @@ class Search {
 
  private:
   bool solve_from(size_t source) {
-    if (source == sources_.size()) return true;
+    if (source == needed_) return true;
     if (++steps_ > kStepsMax || !rest_can_match(source)) return false;
     for (size_t target : candidates_[source]) {
       if (taken_[target] || !joins(source, target)) continue;
@@ -78,6 +82,15 @@ class Search {
       taken_[target] = false;
     }
     return false;
+  }
+
+  void place_if_possible(size_t source) {
+    for (size_t target : candidates_[source]) {
+      if (taken_[target] || !joins(source, target)) continue;
+      taken_[target] = true;
+      chosen_[source] = target;
+      return;
+    }
   }
 
   // Targets that fit, in the order of preference. A target that the user assigned to another source
@@ -107,7 +120,9 @@ class Search {
   // True if `source` fits on `target` with the current targets of the previous sources.
   bool joins(size_t source, size_t target) {
     for (size_t before = 0; before < source; before++) {
-      const std::string why = torn_apart(before, source, chosen_[before], target);
+      const auto& on = chosen_[before];
+      if (!on) continue;
+      const std::string why = torn_apart(before, source, *on, target);
       if (why.empty()) continue;
       if (obstacle_.empty()) obstacle_ = why;
       return false;
@@ -140,7 +155,7 @@ class Search {
   // links.
   bool rest_can_match(size_t from) const {
     std::vector<std::optional<size_t>> owner(targets_.size());
-    for (size_t source = from; source < sources_.size(); source++) {
+    for (size_t source = from; source < needed_; source++) {
       std::vector<bool> seen(targets_.size());
       if (!augment(source, owner, seen)) return false;
     }
@@ -161,12 +176,13 @@ class Search {
   }
 
   std::span<const Gpu> sources_;
+  size_t needed_;
   std::span<const Gpu> targets_;
   const Ignored& ignored_;
   const Room& room_;
   std::vector<std::optional<size_t>> wished_;
   std::vector<std::vector<size_t>> candidates_;
-  std::vector<size_t> chosen_;
+  std::vector<std::optional<size_t>> chosen_;
   std::vector<bool> taken_;
   std::string obstacle_;
   unsigned steps_ = 0;
@@ -208,24 +224,33 @@ Error explain(const Search& search, std::span<const Gpu> sources, std::span<cons
 }
 
 // In the order in which they choose. A GPU that needs less memory would take the emptiest target.
-std::vector<Gpu> in_order(std::span<const Gpu> sources, const Room& room) {
+std::vector<Gpu> in_order(std::span<const Gpu> sources, const Room& room,
+                          const std::set<uint32_t>& last) {
   std::vector<Gpu> result(sources.begin(), sources.end());
   const auto needed = [&](const Gpu& source) {
     const auto found = room.needed.find(source.gpu_id);
     return found == room.needed.end() ? 0 : found->second;
   };
   if (room.spread) std::ranges::stable_sort(result, std::greater(), needed);
+  std::ranges::stable_partition(result,
+                                [&](const Gpu& source) { return !last.contains(source.gpu_id); });
   return result;
 }
 
 }  // namespace
 
 Result<Assignment> plan(std::span<const Gpu> saved, std::span<const Gpu> targets,
-                        std::span<const Wish> wishes, const Ignored& ignored, const Room& room) {
-  const std::vector<Gpu> sources = in_order(saved, room);
-  Search search(sources, targets, ignored, room);
+                        std::span<const Wish> wishes, const Ignored& ignored, const Room& room,
+                        const std::set<uint32_t>& unused) {
+  std::set<uint32_t> last = unused;
+  for (const Wish& wish : wishes)
+    last.erase(saved[TRY(find_called(saved, wish.source, "in the images"))].gpu_id);
+  const std::vector<Gpu> sources = in_order(saved, room, last);
+  const auto needed = std::span(sources).first(
+      std::ranges::count_if(sources, [&](const Gpu& one) { return !last.contains(one.gpu_id); }));
+  Search search(sources, needed.size(), targets, ignored, room);
   for (const Wish& wish : wishes) TRY(search.wish(wish));
-  if (!search.solve()) return explain(search, sources, targets, ignored, room);
+  if (!search.solve()) return explain(search, needed, targets, ignored, room);
   return search.assignment();
 }
 

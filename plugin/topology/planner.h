@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// Chooses, for every GPU of the dumped machine that was in use, a GPU of this one.
+// Chooses, for every GPU of the images, a GPU of this machine.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 
 #include "base/result.h"
@@ -32,8 +33,11 @@ struct Room {
 // one with their own gpu_id, then their PCI address. Spare
 // targets are left alone, and no source is put where it has no room. An error names the GPU, the
 // property, both values, and the option that would allow it.
+//
+// unused: gpu_ids of sources that no process uses. They get what the others leave, or no target:
+// the result lacks them then. One that a wish names is placed like the others.
 Result<Assignment> plan(std::span<const Gpu> sources, std::span<const Gpu> targets,
                         std::span<const Wish> wishes = {}, const Ignored& ignored = {},
-                        const Room& room = {});
+                        const Room& room = {}, const std::set<uint32_t>& unused = {});
 
 }  // namespace amdgpu_criu::topology

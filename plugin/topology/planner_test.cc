@@ -9,6 +9,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
@@ -120,6 +121,57 @@ TEST_F(PlannerOfReplicas, AreRefusedByNameWhereThereIsNoRoom) {
 TEST_F(PlannerOfReplicas, AreNotRefusedIfTheFreeMemoryIsUnknown) {
   room_.free = {};
   EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 1)));
+}
+
+// What the sources 1, 2, ... get of these targets, if no process uses those of `unused`.
+Assignment plan_of(const std::vector<Gpu>& sources, const std::vector<Gpu>& targets,
+                   const std::set<uint32_t>& unused) {
+  auto result = plan(sources, targets, {}, {}, {}, unused);
+  EXPECT_TRUE(result.ok()) << result.error().message();
+  return result.ok() ? *result : Assignment();
+}
+
+TEST(PlannerOfUnusedGpus, GivesThemWhatIsLeft) {
+  const std::vector sources{gpu(1, 128), gpu(2, 129)};
+  EXPECT_THAT(plan_of(sources, sources, {1}), UnorderedElementsAre(Pair(1, 1), Pair(2, 2)));
+  // Both would prefer the GPU with their own address.
+  const std::vector targets{gpu(8, 129), gpu(9, 128)};
+  EXPECT_THAT(plan_of(sources, targets, {1}), UnorderedElementsAre(Pair(1, 9), Pair(2, 8)));
+}
+
+TEST(PlannerOfUnusedGpus, LeavesThemOutWhereThereAreTooFew) {
+  const std::vector sources{gpu(1, 128), gpu(2, 129)};
+  EXPECT_THAT(plan_of(sources, {gpu(1, 128)}, {1}), UnorderedElementsAre(Pair(2, 1)));
+  EXPECT_THAT(plan_of(sources, {}, {1, 2}), IsEmpty());
+}
+
+TEST(PlannerOfUnusedGpus, LeavesThemOutWhereNoneFits) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  sources[0].properties["simd_count"] = 64;
+  EXPECT_THAT(plan_of(sources, {gpu(1, 128), gpu(9, 129)}, {1}), UnorderedElementsAre(Pair(2, 9)));
+}
+
+// The used ones decide where the hive is.
+TEST(PlannerOfUnusedGpus, KeepsTheirGroupsOnlyIfPossible) {
+  const std::vector sources{gpu(1, 128, 7), gpu(2, 129, 7), gpu(3, 130, 7)};
+  const std::vector targets{gpu(8, 140, 5), gpu(9, 141, 5), gpu(10, 142, 6)};
+  EXPECT_THAT(plan_of(sources, targets, {1}), UnorderedElementsAre(Pair(2, 8), Pair(3, 9)));
+}
+
+TEST(PlannerOfUnusedGpus, RefusalsNameOnlyUsedOnes) {
+  const std::vector sources{gpu(1, 128), gpu(2, 129), gpu(3, 130)};
+  const auto result = plan(sources, std::vector{gpu(1, 128)}, {}, {}, {}, {1});
+  EXPECT_THAT(result.error().message(), HasSubstr("need 2 GPUs, this machine has 1"));
+}
+
+TEST(PlannerOfUnusedGpus, FollowsAWishForThem) {
+  const std::vector sources{gpu(1, 128), gpu(2, 129)};
+  const std::vector targets{gpu(1, 128), gpu(2, 129)};
+  const auto with_wish = [&](const char* map) {
+    return plan(sources, targets, *parse_map(map), {}, {}, {1});
+  };
+  EXPECT_THAT(*with_wish("1=2"), UnorderedElementsAre(Pair(1, 2), Pair(2, 1)));
+  EXPECT_THAT(with_wish("1=5").error().message(), HasSubstr("not on this machine"));
 }
 
 TEST(Planner, NoSourcesNeedNoTargets) { EXPECT_TRUE(plan({}, {})->empty()); }

@@ -129,8 +129,10 @@ opens_gpu_again() {
 }
 
 # bundle_moves PROGRAM OPTIONS...: a restore into a container that has the other GPU. Its /dev is
-# restored with the node of the first one, and gets the node of the other one, from which it is dumped again.
+# restored with the node of the first one, and gets the node of the other one, from which it is dumped again and
+# restored on the GPU of SECOND_MOVE.
 bundle_moves() {
+  local last=${SECOND_MOVE:-$SECOND_MINOR}
   need_two_nodes
   start_bundle $FIRST_MINOR "$@"
   sees_one_gpu $FIRST_MINOR
@@ -142,25 +144,37 @@ bundle_moves() {
   has_open_only $SECOND_MINOR
   opens_gpu_again $SECOND_MINOR
   dump_container again "$DIR/again"
+  [ "$last" = $SECOND_MINOR ] || write_bundle "$last" "$COMMAND"
   restore_container twice "$DIR/again"
-  has_open_only $SECOND_MINOR
+  sees_one_gpu "$last" "renderD$FIRST_MINOR renderD$SECOND_MINOR"
+  has_open_only "$last"
   ${AFTER_MOVES-}
   ends_well "after the second restore"
 }
 
 scenario_container_moved_runc() { bundle_moves gpu_chain; }
 
-# crun sets the device rules after the restore. The GPU is that of the bundle's configuration.
+# crun sets the device rules after the restore. The GPU is that of the bundle's configuration. But KFD gives the
+# process both, of which the configuration has one when the process moves back.
 scenario_container_moved_crun() {
   local file=$RESTORE_FILES/$CONTAINER.conf
-  BUNDLE_RUNTIME=crun ROOT_OPTIONS=', "readonly": true'
+  BUNDLE_RUNTIME=crun ROOT_OPTIONS=', "readonly": true' SECOND_MOVE=$FIRST_MINOR
+  AFTER_MOVES=had_unused_gpu
   mkdir -p $RESTORE_FILES
-  echo 'timeout = 321' >"$file"
+  printf '%s\n' 'timeout = 321' 'ignore = vram_size' >"$file"
   bundle_moves gpu_chain
   rm -r $RESTORE_FILES
   grep -q "$file has options of this restore" "$DIR/criu-restore.log" || fail "the log does not name $file"
   has_option restore timeout=321
   has_option dump timeout=0
+}
+
+had_unused_gpu() {
+  [ "$("$PAYLOAD/bin/amdgpu-criu" requirements --json "$DIR/again" | grep -c '"used": false')" = 1 ] ||
+    fail "the images do not have one GPU that is not used"
+  grep -q 'of the images, which no process uses, is left out' "$DIR/criu-twice.log" ||
+    fail "the GPU that is not used is not left out"
+  opens_gpu_again $FIRST_MINOR
 }
 
 # A user without capabilities, and a read-only root; /dev can be written.

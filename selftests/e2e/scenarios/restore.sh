@@ -399,6 +399,22 @@ scenario_swapped_gpus() {
   restore_kept swapped_gpus
 }
 
+# KFD gives the process both GPUs, and it uses one. The machine of the restore has only one.
+scenario_fewer_gpus_dump() {
+  need_gpus 2
+  dump_and_keep fewer_gpus gpu_chain
+}
+
+scenario_fewer_gpus() {
+  local -a old
+  need_gpus 1
+  read_facts fewer_gpus
+  another_boot
+  read -ra old <<<"$OLD_GPU_IDS"
+  [ "$(gpu_ids | wc -l)" -lt ${#old[@]} ] || fail "there are as many GPUs as at the dump"
+  restore_kept fewer_gpus
+}
+
 # At the restore, no GPU has a number of the old GPUs.
 scenario_own_pages_dump() {
   need_gpus 2

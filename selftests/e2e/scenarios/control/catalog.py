@@ -104,7 +104,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "own_pages_dump", "own_pages_elsewhere", "fresh_driver_dump", "fresh_driver",
         "train_reboot_dump", "train_reboot",
         "generation_dump", "generation", "generation_render_dump", "generation_render",
-        "swapped_gpus_dump", "swapped_gpus",
+        "swapped_gpus_dump", "swapped_gpus", "fewer_gpus_dump", "fewer_gpus",
         "swapped_nodes_dump", "swapped_nodes", "container_swapped_dump", "container_swapped"),
 }
 

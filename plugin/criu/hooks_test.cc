@@ -763,6 +763,70 @@ TEST_F(Hooks, AFailedResumeKillsAllTasksWhereCriuWouldIgnoreIt) {
   end(kStageRestore, 0);
 }
 
+// Loses the memory of GPUs at one moment of a restore.
+class LostMemory : public Hooks {
+ protected:
+  void SetUp() override {
+    Hooks::SetUp();
+    lose(kRenderPath);  // that counts from the start of the driver
+    ASSERT_EQ(dump(), 0) << log();
+    testing_support::clear_objects(state_);
+    ASSERT_EQ(start(kStageRestore), 0) << log();
+  }
+  static void lose(const char* path) {
+    struct stat status;
+    ASSERT_EQ(stat(path, &status), 0);
+    testing_support::losses[status.st_rdev]++;
+  }
+  bool restores_files() {
+    const Fd render(restore_file(kRenderId)), kfd(restore_file(kKfdId));
+    return render.valid() && kfd.valid();
+  }
+  void expect_refused(int result) {
+    EXPECT_EQ(result, -ENODATA);
+    EXPECT_THAT(log(),
+                HasSubstr("GPU 0x11 (0000:00:00.0, renderD5) was reset during the restore, and "
+                          "its memory was lost: restore once more"));
+    end(kStageRestore, -1);
+  }
+};
+
+TEST_F(LostMemory, BeforeTheFirstFileFailsTheTask) {
+  lose(kRenderPath);
+  const int file = restore_file(kRenderId);
+  expect_refused(file);
+}
+
+TEST_F(LostMemory, AfterTheContentsAreFilledFailsTheRestore) {
+  ASSERT_TRUE(restores_files()) << log();
+  lose(kRenderPath);
+  const int result = resume(getpid());
+  EXPECT_EQ(state_.resumed, 0);
+  EXPECT_EQ(program.killed, std::vector<pid_t>{getpid()});
+  expect_refused(result);
+}
+
+TEST_F(LostMemory, DuringResumeFailsTheRestore) {
+  ASSERT_TRUE(restores_files()) << log();
+  state_.before_resume = [] { lose(kRenderPath); };
+  expect_refused(resume(getpid()));
+}
+
+TEST_F(LostMemory, IsTheReasonIfResumeFails) {
+  ASSERT_TRUE(restores_files()) << log();
+  state_.before_resume = [] { lose(kRenderPath); };
+  state_.failures["RESUME"] = EIO;
+  expect_refused(resume(getpid()));
+}
+
+TEST_F(LostMemory, OfAnotherGpuDoesNotMatter) {
+  lose(testing_support::kOtherPath);
+  ASSERT_TRUE(restores_files()) << log();
+  EXPECT_EQ(resume(getpid()), 0) << log();
+  lose(kRenderPath);
+  end(kStageRestore, 0);
+}
+
 TEST_F(Hooks, AMissingTaskFailsTheRestore) {
   ASSERT_EQ(dump(), 0) << log();
   ASSERT_EQ(start(kStageRestore), 0);

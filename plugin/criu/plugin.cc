@@ -16,7 +16,8 @@
 namespace amdgpu_criu::criu {
 
 Parts real_parts() {
-  Parts parts{kernel::make_ioctl_api(), {}, gpu::make_sdma_engine, gpu::check_sdma};
+  Parts parts{
+      kernel::make_ioctl_api(), {}, gpu::make_sdma_engine, gpu::check_sdma, gpu::count_losses};
   parts.has_late_hook = is_43();
   return parts;
 }
@@ -88,7 +89,7 @@ Status Plugin::prepare() {
   if (stock_) options_.parallel = options_.gpu_hashes = false;
   restore_ =
       TRY(restore::Restore::create({api(), host_, *store_, parts_.make_engine, parts_.check_engine,
-                                    options_, faults_, image_directory, tasks},
+                                    parts_.count_losses, options_, faults_, image_directory, tasks},
                                    std::move(source->images)));
   if (restore_->empty()) return {};
   const auto tasks = numbers_of_tasks(TRY(image_directory()));

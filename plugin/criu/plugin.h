@@ -21,6 +21,7 @@ struct Parts {
   host::Config host;
   gpu::EngineFactory make_engine;
   gpu::EngineCheck check_engine;
+  gpu::LossCounter count_losses;
   // For a kernel without our series, and for images made on such a kernel.
   std::unique_ptr<stock::Ioctl> (*make_stock)() = stock::make_ioctl;
   std::string kfd_processes = stock::kKfdProcesses;

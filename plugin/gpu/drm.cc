@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "gpu/drm.h"
 
+#include <sys/ioctl.h>
+
 #include <cstring>
 
 #include "gpu/engine.h"
@@ -30,6 +32,18 @@ Result<DrmBo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, 
   TRY(checked(amdgpu_bo_alloc(device, &request, &bo),
               heap == AMDGPU_GEM_DOMAIN_VRAM ? "cannot allocate VRAM" : "cannot allocate GTT"));
   return DrmBo(bo);
+}
+
+// Without libdrm, which would create more than this needs.
+Result<uint32_t> count_losses(const Fd& render_node) {
+  uint32_t count = 0;
+  drm_amdgpu_info request{};
+  request.return_pointer = reinterpret_cast<uintptr_t>(&count);
+  request.return_size = sizeof(count);
+  request.query = AMDGPU_INFO_VRAM_LOST_COUNTER;
+  if (ioctl(render_node.get(), DRM_IOCTL_AMDGPU_INFO, &request) != 0)
+    return Error::system("cannot read how often the GPU has lost its memory");
+  return count;
 }
 
 Result<Fd> allocate_vram(const Fd& render_node, uint64_t bytes) {

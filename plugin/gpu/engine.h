@@ -152,11 +152,14 @@ using ImportObject =
 
 using EngineFactory = Result<std::unique_ptr<Engine>> (*)(Fd render_node, StagingSize staging);
 using EngineCheck = Status (*)(const Fd& render_node);
+using LossCounter = Result<uint32_t> (*)(const Fd& render_node);
 
 // By SDMA, through libdrm_amdgpu, on a render-node file of its own.
 Result<std::unique_ptr<Engine>> make_sdma_engine(Fd render_node, StagingSize staging);
 // ENOTSUP if the driver takes no copies from programs, so that there can be no such engine.
 Status check_sdma(const Fd& render_node);
+// How many resets have lost the memory of the GPU since the driver was loaded.
+Result<uint32_t> count_losses(const Fd& render_node);
 
 // VRAM to measure with, as a dma-buf, which keeps it until it is closed.
 Result<Fd> allocate_vram(const Fd& render_node, uint64_t bytes);

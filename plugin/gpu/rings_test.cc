@@ -55,6 +55,12 @@ class RefusedRings : public testing::Test {
 
 TEST_F(RefusedRings, AreNamedByTheCheck) { expect_refused(check_sdma(node_).error()); }
 
+TEST(Losses, CannotBeCountedWithoutAGpu) {
+  const auto count = count_losses(*Fd::open("/dev/null", O_RDWR));
+  ASSERT_FALSE(count.ok());
+  EXPECT_EQ(count.error().code(), ENOTTY);
+}
+
 TEST_F(RefusedRings, AreNamedWhenAnEngineIsMade) {
   const auto engine = make_sdma_engine(std::move(node_), {});
   ASSERT_FALSE(engine.ok());

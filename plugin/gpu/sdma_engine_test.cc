@@ -95,6 +95,12 @@ struct PatternFile {
 };
 
 // From an odd place, and mixed with bytes of the slot and with zeros.
+TEST_P(SdmaEngine, LossesOfMemoryAreCounted) {
+  const auto before = count_losses(node_), after = count_losses(node_);
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_EQ(*before, *after) << "nothing was reset";
+}
+
 TEST_P(SdmaEngine, CopiesPagesOfFiles) {
   for (const char* directory : {"/dev/shm", "."}) {
     auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});

@@ -450,6 +450,7 @@ Status Restore::complete() {
   }
   waited_ = Clock::now() - complete;
   TRY(check_complete());
+  TRY(gpus_.watch_memory());
   if (!shared_.commit()) return Error(ECANCELED, "it was aborted: see the errors above");
   complete_ = true;
   status_.phase("filled");
@@ -487,15 +488,29 @@ Result<bool> Restore::resume(pid_t pid) {
   if (empty()) return false;
   if (!complete_) TRY(complete());
   const uint32_t number = TRY(host::namespace_pid(pid));
-  if (not_resumed_.contains(number)) TRY(fetch_missing_memory(pid));
-  bool mine = false;
+  const bool mine = not_resumed_.contains(number);
+  if (mine) {
+    TRY(fetch_missing_memory(pid));
+    // No process may run on what a reset has left of its memory. RESUME notices only a reset of a
+    // GPU that the process uses through /dev/kfd, and does not name it.
+    TRY(gpus_.check_memory());
+    const Status resumed = resume_objects(pid, number);
+    TRY(gpus_.check_memory());
+    TRY(resumed);
+    not_resumed_.erase(number);
+  }
+  // Descriptors of dma-bufs alone have no work that is resumed.
+  if (not_resumed_.empty() && !std::exchange(ended_, true)) end();
+  return mine;
+}
+
+Status Restore::resume_objects(pid_t pid, uint32_t number) {
   // Files before queues, which run at once.
   for (const auto& [index, render] : images_.renders()) {
     if (render.pid != number) continue;
     const Fd file = TRY(shared_file(layout_.file_of_render(index)));
     const Fd session = TRY(env_.store.get(shared_.session_id()));
     TRY(env_.api.resume(kernel::render_node(file), session.get(), pid));
-    mine = true;
   }
   for (const auto& [index, process] : images_.processes()) {
     if (process.pid != number || !process.blob) continue;
@@ -503,18 +518,15 @@ Result<bool> Restore::resume(pid_t pid) {
     const Fd session = TRY(env_.store.get(shared_.session_id()));
     TRY(env_.api.resume(kernel::kfd_node(kfd), session.get(), pid));
     if (process.opened) TRY(host::close_in(pid, static_cast<int>(*process.opened)));
-    mine = true;
   }
-  not_resumed_.erase(number);
-  // Descriptors of dma-bufs alone have no work that is resumed.
-  if (not_resumed_.empty() && !std::exchange(ended_, true)) end();
-  return mine;
+  return {};
 }
 
 // CRIU may wait for the tasks, and keeps its descriptor store meanwhile: the session and open files
 // would keep GPU memory that the tasks free.
 void Restore::end() {
   if (background_) background_->release();
+  gpus_.stop_watching();
   if (const Status dropped = env_.store.drop(shared_.stored_ids()); !dropped.ok())
     log_warning("GPU memory is not free until CRIU ends: {}", dropped.error().message());
   write_statistics();

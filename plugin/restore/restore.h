@@ -95,6 +95,7 @@ class Restore {
   Status wait_for(const image::Process& process);
   Result<Fd> file_for(image::Place place);
   Status complete();
+  Status resume_objects(pid_t pid, uint32_t number);
   void end();
   void write_statistics() const;
   Status check_complete() const;

@@ -13,7 +13,8 @@ namespace amdgpu_criu::restore {
 using topology::Assignment;
 using topology::Gpu;
 
-// Lives in memory shared over fork, with the targets behind it, in the order of the sources.
+// Lives in memory shared over fork. Behind it are the targets, in the order of the sources, and one
+// more than how often each GPU of this machine had lost its memory when it was opened first, or 0.
 struct TargetGpus::Choice {
   enum State : uint32_t { kFirst, kChanging, kSettled };
   std::atomic<uint32_t> state;
@@ -70,10 +71,12 @@ Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const i
 
 Status TargetGpus::make_first_choice(const image::Set& images, const Interruption& interruption) {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
-  shared_ = TRY(Mapping::map(sizeof(Choice) + sources_.size() * sizeof(std::atomic<uint32_t>),
+  const size_t numbers = sources_.size() + here_.size();
+  shared_ = TRY(Mapping::map(sizeof(Choice) + numbers * sizeof(std::atomic<uint32_t>),
                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   new (shared_.data()) Choice{Choice::kFirst};
   for (auto& target : chosen()) new (&target) std::atomic<uint32_t>(0);
+  for (auto& count : losses()) new (&count) std::atomic<uint32_t>(0);
   room_.spread = env_.options.replicas;
   needed_ = images.kfd_vram();
   for (const auto& [index, vram] : needed_)
@@ -184,6 +187,10 @@ std::span<std::atomic<uint32_t>> TargetGpus::chosen() const {
           sources_.size()};
 }
 
+std::span<std::atomic<uint32_t>> TargetGpus::losses() const {
+  return {chosen().data() + sources_.size(), here_.size()};
+}
+
 void TargetGpus::choose(const Assignment& targets) const {
   for (size_t i = 0; i < sources_.size(); i++) {
     const uint32_t source = sources_[i].gpu_id;
@@ -275,7 +282,32 @@ Result<Fd> TargetGpus::open_render(uint32_t source) const {
   const auto gpu = std::ranges::find(here_, target(source), &Gpu::gpu_id);
   if (gpu == here_.end())
     return Error::of(EPROTO, "GPU {:#x} of the images is needed, but left out", source);
-  return nodes_.open_render(gpu->render_minor);
+  Fd file = TRY(nodes_.open_render(gpu->render_minor));
+  TRY(check_losses(*gpu, file));
+  return file;
+}
+
+Status TargetGpus::check_losses(const Gpu& gpu, const Fd& file) const {
+  const uint32_t now = TRY(env_.count_losses(file)) + 1;
+  uint32_t first = 0;
+  if (losses()[&gpu - here_.data()].compare_exchange_strong(first, now) || first == now) return {};
+  return Error::of(ENODATA,
+                   "{} was reset during the restore, and its memory was lost: restore once more",
+                   gpu.describe());
+}
+
+Status TargetGpus::watch_memory() {
+  for (const auto& [source, target] : targets()) {
+    const Gpu& gpu = find(here_, target);
+    if (losses()[&gpu - here_.data()] != 0)
+      watched_[target] = TRY(nodes_.open_render(gpu.render_minor));
+  }
+  return check_memory();
+}
+
+Status TargetGpus::check_memory() const {
+  for (const auto& [gpu_id, file] : watched_) TRY(check_losses(find(here_, gpu_id), file));
+  return {};
 }
 
 }  // namespace amdgpu_criu::restore

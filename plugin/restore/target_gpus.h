@@ -31,6 +31,7 @@ struct RestoreContext {
   FdStore& store;
   gpu::EngineFactory make_engine;
   gpu::EngineCheck check_engine;
+  gpu::LossCounter count_losses;
   options::Options options;
   const options::Faults& faults;
   Result<int> (*image_directory)();  // another descriptor in each process
@@ -63,7 +64,13 @@ class TargetGpus {
   topology::Assignment targets() const;
   // source: actual gpu_id of the images. 0: it is left out
   uint32_t target(uint32_t source) const;
+  // ENODATA if the GPU has lost its memory since any process of the restore opened its node first.
   Result<Fd> open_render(uint32_t source) const;
+  // For CRIU's main process, after the last open_render(): opens the chosen GPUs once more, to fail
+  // now and in check_memory() if one has lost its memory.
+  Status watch_memory();
+  Status check_memory() const;
+  void stop_watching() { watched_.clear(); }
   Result<Fd> open_kfd() const { return nodes_.open_kfd(); }
 
  private:
@@ -74,6 +81,8 @@ class TargetGpus {
   Status make_first_choice(const image::Set& images, const Interruption& interruption);
   Choice& choice() const;
   std::span<std::atomic<uint32_t>> chosen() const;
+  std::span<std::atomic<uint32_t>> losses() const;
+  Status check_losses(const topology::Gpu& gpu, const Fd& file) const;
   void choose(const topology::Assignment& targets) const;
   void find_candidates();
   bool is_used(const topology::Gpu& source) const { return !unused_.contains(source.gpu_id); }
@@ -98,7 +107,8 @@ class TargetGpus {
   std::map<uint32_t, image::Set::Vram> needed_;  // by process and source
   topology::Assignment reserved_on_;
   std::optional<Reservation> reservation_;
-  Mapping shared_;  // by all tasks
+  Mapping shared_;                  // by all tasks
+  std::map<uint32_t, Fd> watched_;  // by gpu_id
 };
 
 }  // namespace amdgpu_criu::restore

@@ -143,6 +143,7 @@ void HooksTest::SetUp() {
   make_fd_store();
   fail_copies_after = -1;
   copies_are_refused = false;
+  losses.clear();
   write_topology(kGpu, 32);
 }
 
@@ -213,8 +214,8 @@ host::Config HooksTest::host_config() const {
 int HooksTest::start(int stage) {
   nodes_before_ = open_nodes();
   setenv("AMDGPU_CRIU_STAGING_KIB", std::to_string(staging_kib_).c_str(), 1);
-  criu::Parts parts{make_fake_api(state_), host_config(), make_fake_engine,
-                    check_fake_engine,     make_stock_,   kfd_processes_.path()};
+  criu::Parts parts{make_fake_api(state_), host_config(), make_fake_engine,     check_fake_engine,
+                    count_fake_losses,     make_stock_,   kfd_processes_.path()};
   parts.has_late_hook = has_late_hook_;
   criu::set_parts_for_test(std::move(parts));
   stage_ = stage;

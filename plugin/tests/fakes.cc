@@ -148,6 +148,7 @@ class FakeApi : public kernel::Api {
   }
 
   Status resume(Node node, int, pid_t pid) override {
+    if (state_.before_resume) state_.before_resume();
     TRY(called("RESUME"));
     if (node.kind == Node::Kind::kKfd) {
       state_.resumed = pid;
@@ -391,6 +392,7 @@ std::function<void()> before_pages;
 std::function<void()> during_copies;
 std::function<void()> before_hash;
 bool copies_are_refused = false;
+std::map<dev_t, uint32_t> losses;
 
 FakeState::FakeState()
     : shared_memory(std::move(
@@ -462,6 +464,12 @@ void clear_objects(FakeState& state) {
 Status check_fake_engine(const Fd& render_node) {
   if (!render_node.valid()) return Error(EBADF, "no render node");
   return copies_are_refused ? Status(Error(ENOTSUP, "no copies")) : Status();
+}
+
+Result<uint32_t> count_fake_losses(const Fd& render_node) {
+  struct stat status;
+  if (fstat(render_node.get(), &status) != 0) return Error::system("no render node");
+  return losses[status.st_rdev];
 }
 
 Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd render, gpu::StagingSize staging) {

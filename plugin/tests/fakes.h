@@ -58,6 +58,7 @@ struct FakeState {
   std::map<uint32_t, uint64_t> available;  // memory by GPU; none: the kernel cannot report it
 
   std::function<void()> before_dmabuf;  // called by any thread
+  std::function<void()> before_resume;
 
   std::map<std::string, int> failures;  // operation to errno
   std::vector<std::string> calls;
@@ -116,5 +117,8 @@ extern std::function<void()> before_hash;
 extern bool copies_are_refused;
 Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd, gpu::StagingSize staging);
 Status check_fake_engine(const Fd& render_node);
+// How often each GPU has lost its memory, by its device number.
+extern std::map<dev_t, uint32_t> losses;
+Result<uint32_t> count_fake_losses(const Fd& render_node);
 
 }  // namespace amdgpu_criu::testing_support

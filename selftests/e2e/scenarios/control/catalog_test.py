@@ -20,7 +20,7 @@ class CatalogTest(unittest.TestCase):
     def test_words_select_scenarios_and_groups_in_their_order(self) -> None:
         for everything in ({"EVERY": "1"}, {"TURNS": "all"}):
             self.assertEqual(catalog.select([], everything), (list(catalog.GROUPS["kfd"]), []))
-        self.assertEqual(catalog.select(["soak", "@single_gpu"], {}), (["soak", "faults_reset"], []))
+        self.assertEqual(catalog.select(["soak", "@single_gpu"], {}), (["soak", "faults_reset", "faults_reset_filled"], []))
         for word in ("sock", "@kdf", "kfd"):
             with self.assertRaises(catalog.Mistake, msg=word):
                 catalog.select([word], {})

@@ -131,6 +131,42 @@ TEST_F(XccKernels, WavesAreSavedInTheAreaOfTheirXccAndContinueThere) {
   EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
 }
 
+// The device libraries use no GWS on gfx942.
+class XccGrid : public XccKernels {
+ protected:
+  static constexpr uint64_t kCounter = 0x6200;
+  static constexpr uint32_t kItems = kGroups * kGroup, kTimes = 400;
+
+  XccGrid() : XccKernels("grid.co") {}
+  uint32_t barriers() { return get<uint32_t>(kCounter) >> 16; }
+};
+
+TEST_F(XccGrid, GroupsOfAllXccsMeetInMemoryAlsoWhenTheirWavesAreSaved) {
+  std::vector<uint32_t> from(kItems), to(kItems);
+  for (uint32_t i = 0; i < kItems; ++i) from[i] = i * 2654435761u;
+  put_all(kData, from);
+  put<uint32_t>(kCounter, 0);
+  share();
+  arguments(kData, kCounter, kGroups, kTimes);
+  submit(object_of("meet_in_memory"), {.grid = {kItems, 1, 1}, .group = {kGroup, 1, 1}});
+  for (uint32_t turn = 0; turn < 3; ++turn) {
+    const uint32_t before = barriers();
+    ASSERT_TRUE(FakeGpu::eventually([&] { return barriers() > before; })) << turn;
+    ASSERT_TRUE(gpu_.preempt());
+    for (unsigned xcc = 0; xcc < 2; ++xcc) EXPECT_GT(saved_bytes(xcc), 0u) << turn;
+    map();
+  }
+  ASSERT_TRUE(completes());
+  EXPECT_EQ(barriers(), kTimes);
+  for (uint32_t round = 0; round < kTimes; ++round) {
+    for (uint32_t i = 0; i < kItems; ++i)
+      to[i] = from[(i + kGroup) % kItems] * 1664525u + 1013904223u + round;
+    from.swap(to);
+  }
+  EXPECT_EQ(get_all<uint32_t>(kData, kItems), from);
+  EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
+}
+
 // ROCr 6.4 writes the bytes of an XCC's scratch behind its location, ROCr 7.2 writes 0. The GPU
 // takes both from COMPUTE_TMPRING_SIZE: private memory of waves on two XCCs does not overlap.
 class XccScratch : public XccKernels, public testing::WithParamInterface<bool> {

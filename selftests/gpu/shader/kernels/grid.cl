@@ -18,6 +18,24 @@ static void grid_barrier(uint groups) {
   group_barrier();
 }
 
+// As the device libraries do it on gfx942: the low half of the counter counts groups, the high half
+// counts barriers.
+static void barrier_in_memory(volatile global uint* counter, uint groups) {
+  group_barrier();
+  if (LOCAL_ID == 0) {
+    global atomic_uint* const atomic = (global atomic_uint*)counter;
+    const uint before =
+        __opencl_atomic_fetch_add(atomic, 1, memory_order_seq_cst, memory_scope_device);
+    if ((before & 0xffff) == groups - 1) {
+      __opencl_atomic_fetch_add(atomic, 0x10000 - groups, memory_order_seq_cst,
+                                memory_scope_device);
+    } else {
+      while ((*counter ^ before) >> 16 == 0) __builtin_amdgcn_s_sleep(1);
+    }
+  }
+  group_barrier();
+}
+
 // Runs before a kernel of so many groups.
 kernel void grid_init(uint groups) {
   if (LOCAL_ID == 0) __builtin_amdgcn_ds_gws_init(groups - 1, 0);
@@ -25,16 +43,26 @@ kernel void grid_init(uint groups) {
 
 // In each round a group works on what its neighbor wrote in the round before. Two rows of groups *
 // 256 numbers.
-static void meet_once(global uint* rows, uint groups, uint round) {
+static void work_once(global uint* rows, uint groups, uint round) {
   const uint count = groups * 256, i = GROUP_ID * 256 + LOCAL_ID;
   const global uint* from = rows + (round & 1) * count;
   global uint* to = rows + (~round & 1) * count;
   to[i] = from[(i + 256) % count] * 1664525u + 1013904223u + round;
+}
+static void meet_once(global uint* rows, uint groups, uint round) {
+  work_once(rows, groups, round);
   grid_barrier(groups);
 }
 
 kernel void meet(global uint* rows, uint groups, uint rounds) {
   for (uint round = 0; round < rounds; ++round) meet_once(rows, groups, round);
+}
+
+kernel void meet_in_memory(global uint* rows, global uint* counter, uint groups, uint rounds) {
+  for (uint round = 0; round < rounds; ++round) {
+    work_once(rows, groups, round);
+    barrier_in_memory(counter, groups);
+  }
 }
 
 // Like meet, until the CPU sets control[0]. The first group copies it, for all, to control[1] and

@@ -87,47 +87,77 @@ struct Int8 {
 
 constexpr unsigned kMaxElements = kLanes * 16;
 
+// CBSZ and ABID: of each 2^CBSZ blocks of A, all are that of number ABID. BLGP: 16 lanes of B have
+// the elements of others. Of a sparse matrix, ABID names a set of indices unless CBSZ is set.
+struct Broadcast {
+  unsigned cbsz, abid, blgp;
+
+  explicit Broadcast(const Instruction& in)
+      : cbsz(bits(in.words[0], 10, 8)),
+        abid(bits(in.words[0], 14, 11)),
+        blgp(bits(in.words[1], 31, 29)) {}
+  unsigned block_of_a(unsigned block) const { return (block >> cbsz << cbsz) + abid; }
+  unsigned lane_of_b(unsigned lane) const {
+    constexpr uint8_t kGroups[8][4] = {{0, 1, 2, 3}, {0, 1, 0, 1}, {2, 3, 2, 3}, {1, 2, 3, 0},
+                                       {0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}};
+    return kGroups[blgp][lane / 16] * 16u + lane % 16;
+  }
+};
+
+bool refuses_fields(Wave& wave, const Instruction& in, bool valid) {
+  if (!valid) wave.refuse(in.name() + " with such broadcast fields is not modelled");
+  return !valid;
+}
+
 // The elements of A or B by block, row (or column), and k.
 template <typename T, Shape kShape, auto kElement>
-void gather(Wave& wave, unsigned code, typename T::Element* out) {
+void gather(Wave& wave, unsigned code, typename T::Element* out, auto block_of, auto lane_of) {
   const Row* rows = &wave.row(code);
-  for (unsigned block = 0; block < kShape.blocks; ++block) {
+  for (unsigned to = 0; to < kShape.blocks; ++to) {
+    const unsigned block = block_of(to);
     for (unsigned row = 0; row < kShape.size; ++row) {
       for (unsigned k = 0; k < kShape.depth; ++k) {
-        const unsigned item = k % kShape.items;
-        const uint32_t word = rows[item / T::kPerWord].lane[kShape.input_lane(row, k, block)];
-        *out++ = kElement(word, item % T::kPerWord);
+        const unsigned item = k % kShape.items, lane = lane_of(kShape.input_lane(row, k, block));
+        *out++ = kElement(rows[item / T::kPerWord].lane[lane], item % T::kPerWord);
       }
     }
   }
 }
 
 template <typename T, Shape kOfA, Shape kOfB>
-void gather_both(Wave& wave, const Instruction& in, typename T::Element* a,
-                 typename T::Element* b) {
-  gather<T, kOfA, T::element>(wave, in.src[0], a);
-  if constexpr (requires { T::element_of_b; }) {
-    gather<T, kOfB, T::element_of_b>(wave, in.src[1], b);
-  } else {
-    gather<T, kOfB, T::element>(wave, in.src[1], b);
-  }
+void gather_both(Wave& wave, const Instruction& in, const Broadcast& broadcast,
+                 typename T::Element* a, typename T::Element* b) {
+  constexpr auto kSame = [](unsigned place) { return place; };
+  const auto block_of_a = [&](unsigned block) {
+    return kOfA.blocks > 1 ? broadcast.block_of_a(block) : block;
+  };
+  const auto gather_b = [&](auto lane_of) {
+    if constexpr (requires { T::element_of_b; }) {
+      gather<T, kOfB, T::element_of_b>(wave, in.src[1], b, kSame, lane_of);
+    } else {
+      gather<T, kOfB, T::element>(wave, in.src[1], b, kSame, lane_of);
+    }
+  };
+  gather<T, kOfA, T::element>(wave, in.src[0], a, block_of_a, kSame);
+  if (!broadcast.blgp) return gather_b(kSame);
+  gather_b([&](unsigned lane) { return broadcast.lane_of_b(lane); });
 }
 
-bool refuses_matrix(Wave& wave, const Instruction& in) {
-  // CBSZ, ABID and BLGP.
-  if (bits(in.words[0], 10, 8) || bits(in.words[0], 14, 11) || bits(in.words[1], 31, 29)) {
-    wave.refuse(in.name() + " with broadcast fields is not modelled");
-    return true;
-  }
-  return false;
+// CDNA3 has BLGP for several blocks and for floats of 32 bits only.
+template <typename T, Shape kShape>
+bool is_valid(const Broadcast& broadcast, Isa isa) {
+  const bool has_blgp = isa == Isa::kGfx90a || kShape.blocks > 1 || std::is_same_v<T, Float32>;
+  return (!broadcast.blgp || has_blgp) && 1u << broadcast.cbsz <= kShape.blocks &&
+         broadcast.abid < 1u << broadcast.cbsz;
 }
 
 template <typename T, Shape kShape>
 void multiply(Wave& wave, const Instruction& in) {
   constexpr unsigned kRun = 4;
-  if (refuses_matrix(wave, in)) return;
+  const Broadcast broadcast(in);
+  if (refuses_fields(wave, in, is_valid<T, kShape>(broadcast, in.isa))) return;
   typename T::Element a[kMaxElements], b[kMaxElements];
-  gather_both<T, kShape, kShape>(wave, in, a, b);
+  gather_both<T, kShape, kShape>(wave, in, broadcast, a, b);
   const bool constant = in.src[2] < operand::kVgpr;
   const uint32_t value = constant ? wave.scalar(in.src[2], in) : 0;
   constexpr unsigned kRows = kShape.size * kShape.size * kShape.blocks / kLanes;
@@ -154,9 +184,14 @@ template <typename T, Shape kShape>
 void multiply_sparse(Wave& wave, const Instruction& in) {
   constexpr unsigned kRun = 4, kDepth = kShape.depth / 2;
   constexpr Shape kOfA = {kShape.size, kDepth, 1, kShape.items / 2};
-  if (refuses_matrix(wave, in)) return;
+  // A lane has a bit of an index for each of its k of B.
+  constexpr unsigned kSets = 32 / kShape.items;
+  const Broadcast broadcast(in);
+  if (refuses_fields(wave, in, !broadcast.blgp && broadcast.cbsz < 4 && broadcast.abid < kSets))
+    return;
+  const unsigned set = broadcast.cbsz ? 0 : broadcast.abid * kShape.items;
   typename T::Element a[kMaxElements], b[kMaxElements], selected[kDepth];
-  gather_both<T, kOfA, kShape>(wave, in, a, b);
+  gather_both<T, kOfA, kShape>(wave, in, broadcast, a, b);
   const Row index = wave.row(in.src[2]);
   constexpr unsigned kRows = kShape.size * kShape.size / kLanes;
   Row out[kRows];
@@ -164,7 +199,7 @@ void multiply_sparse(Wave& wave, const Instruction& in) {
   for (unsigned row = 0; row < kShape.size; ++row) {
     unsigned from[kDepth];
     for (unsigned i = 0; i < kDepth; ++i) {
-      const unsigned first = i / 2 * 4, shift = first % kShape.items + i % 2 * 2;
+      const unsigned first = i / 2 * 4, shift = set + first % kShape.items + i % 2 * 2;
       from[i] = first + (index.lane[kShape.input_lane(row, first, 0)] >> shift & 3);
     }
     for (unsigned column = 0; column < kShape.size; ++column) {
@@ -179,13 +214,16 @@ void multiply_sparse(Wave& wave, const Instruction& in) {
   std::copy_n(out, kRows, &wave.row(in.dst));
 }
 
-// A lane has one element of A and B; four rows of D take turns.
+// A lane has one element of A and B; four rows of D take turns. On gfx942 the bits of BLGP negate
+// A, B and C.
 template <Shape kShape>
 void multiply_doubles(Wave& wave, const Instruction& in) {
-  if (refuses_matrix(wave, in)) return;
+  const auto [cbsz, abid, negated] = Broadcast(in);
+  if (refuses_fields(wave, in, !cbsz && !abid && (!negated || in.isa == Isa::kGfx942))) return;
   const auto element = [](const Row* rows, unsigned lane) {
     return std::bit_cast<double>(join(rows[0].lane[lane], rows[1].lane[lane]));
   };
+  const bool negates_product = (negated ^ negated >> 1) & 1, negates_c = negated & 4;
   const Row* const a = &wave.row(in.src[0]);
   const Row* const b = &wave.row(in.src[1]);
   const bool constant = in.src[2] < operand::kVgpr;
@@ -198,9 +236,11 @@ void multiply_doubles(Wave& wave, const Instruction& in) {
       for (unsigned column = 0; column < kShape.size; ++column) {
         const unsigned item = row / 4, lane = column + kShape.size * block + 16 * (row % 4);
         double sum = c ? element(c + size_t{2} * item, lane) : value;
+        if (negates_c) sum = -sum;
         for (unsigned k = 0; k < kShape.depth; ++k) {
-          sum = std::fma(element(a, kShape.input_lane(row, k, block)),
-                         element(b, kShape.input_lane(column, k, block)), sum);
+          const double x = element(a, kShape.input_lane(row, k, block));
+          sum = std::fma(negates_product ? -x : x, element(b, kShape.input_lane(column, k, block)),
+                         sum);
         }
         out[2 * item].lane[lane] = low32(std::bit_cast<uint64_t>(sum));
         out[2 * item + 1].lane[lane] = high32(std::bit_cast<uint64_t>(sum));

@@ -23,6 +23,7 @@ struct Case {
   Type type;
   unsigned items;                      // of A that a lane has, with consecutive k
   std::optional<Type> type_of_b = {};  // if it is another
+  unsigned cbsz = 0, abid = 0, blgp = 0;
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.kernel; }
@@ -58,18 +59,33 @@ struct Operand {
   float at(unsigned block, unsigned row, unsigned k) const {
     return values[(block * shape.size + row) * shape.depth + k];
   }
+  // With one block the lanes beyond its rows have the next k, otherwise the next block.
+  float in_lane(unsigned lane, unsigned item) const {
+    const unsigned row = lane % shape.size, rest = lane / shape.size;
+    return shape.blocks == 1 ? at(0, row, rest * shape.items + item) : at(rest, row, item);
+  }
+  // With BLGP as it is described: 32 lanes for all, all moved by 16, or 16 lanes for all.
+  float swizzled(unsigned block, unsigned row, unsigned k) const {
+    const unsigned lane = row + shape.size * (shape.blocks == 1 ? k / shape.items : block);
+    const unsigned n = shape.blgp;
+    const unsigned from = n == 0   ? lane
+                          : n < 3  ? lane % 32 + 32 * (n - 1)
+                          : n == 3 ? (lane + 16) % 64
+                                   : lane % 16 + 16 * (n - 4);
+    return in_lane(from, k % shape.items);
+  }
+  // Of CBSZ and ABID.
+  float of_one_block(unsigned block, unsigned row, unsigned k) const {
+    const unsigned together = 1u << shape.cbsz;
+    return at(block / together * together + shape.abid, row, k);
+  }
   std::vector<uint32_t> registers() const {
     const unsigned words = std::max(1u, shape.items * width_of(shape.type) / 32);
     std::vector<uint32_t> out(size_t{64} * words);
     for (unsigned lane = 0; lane < 64; ++lane) {
-      // With one block the lanes beyond its rows have the next k, otherwise the next block.
-      const unsigned row = lane % shape.size, rest = lane / shape.size;
-      const unsigned block = shape.blocks == 1 ? 0 : rest;
-      const unsigned first_k = shape.blocks == 1 ? rest * shape.items : 0;
       for (unsigned item = 0; item < shape.items; ++item) {
         const unsigned shift = item * width_of(shape.type);
-        out[lane * words + shift / 32] |= stored(shape.type, at(block, row, first_k + item))
-                                          << shift % 32;
+        out[lane * words + shift / 32] |= stored(shape.type, in_lane(lane, item)) << shift % 32;
       }
     }
     return out;
@@ -129,7 +145,7 @@ void MatrixKernels::sums_products(const Case& one) {
         const size_t at = place(one, block, row, column);
         double sum = static_cast<double>(at);
         for (unsigned k = 0; k < one.depth; ++k)
-          sum += double{a.at(block, row, k)} * double{b.at(block, column, k)};
+          sum += double{a.of_one_block(block, row, k)} * double{b.swizzled(block, column, k)};
         const double got = floats ? double{float_of(d[at])} : static_cast<int32_t>(d[at]);
         ASSERT_EQ(got, sum) << block << " " << row << " " << column;
       }
@@ -167,6 +183,30 @@ INSTANTIATE_TEST_SUITE_P(All, MatrixKernels,
                                          Case{"f32_16x16x8bf16", 16, 8, 1, Type::kBfloat, 2}),
                          [](const auto& info) { return std::string(info.param.kernel); });
 
+Case broadcast(Case one, unsigned cbsz, unsigned abid, unsigned blgp) {
+  one.cbsz = cbsz, one.abid = abid, one.blgp = blgp;
+  return one;
+}
+class Broadcasts : public MatrixKernels {};
+
+TEST_P(Broadcasts, SumProducts) { sums_products(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Broadcasts,
+    testing::Values(broadcast({"f32_32x32x1f32_1_0_0", 32, 1, 2, Type::kFloat, 1}, 1, 0, 0),
+                    broadcast({"f32_32x32x1f32_1_1_0", 32, 1, 2, Type::kFloat, 1}, 1, 1, 0),
+                    broadcast({"f32_16x16x1f32_1_1_3", 16, 1, 4, Type::kFloat, 1}, 1, 1, 3),
+                    broadcast({"f32_16x16x1f32_2_3_2", 16, 1, 4, Type::kFloat, 1}, 2, 3, 2),
+                    broadcast({"f32_4x4x1f32_4_1_0", 4, 1, 16, Type::kFloat, 1}, 4, 1, 0),
+                    broadcast({"f32_4x4x1f32_3_5_6", 4, 1, 16, Type::kFloat, 1}, 3, 5, 6),
+                    broadcast({"f32_32x32x2f32_0_0_1", 32, 2, 1, Type::kFloat, 1}, 0, 0, 1),
+                    broadcast({"f32_16x16x4f32_0_0_3", 16, 4, 1, Type::kFloat, 1}, 0, 0, 3),
+                    broadcast({"f32_32x32x4f16_1_1_2", 32, 4, 2, Type::kHalf, 4}, 1, 1, 2),
+                    broadcast({"f32_16x16x16f16_0_0_4", 16, 16, 1, Type::kHalf, 4}, 0, 0, 4),
+                    broadcast({"i32_16x16x4i8_2_1_5", 16, 4, 4, Type::kByte, 4}, 2, 1, 5),
+                    broadcast({"f32_16x16x8bf16_0_0_7", 16, 8, 1, Type::kBfloat, 2}, 0, 0, 7)),
+    [](const auto& info) { return std::string(info.param.kernel); });
+
 class Matrix942Kernels : public MatrixKernels {
  protected:
   Matrix942Kernels() : MatrixKernels("matrix942.co", mi300x_small()) {}
@@ -197,6 +237,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"f32_32x32x16_fp8_fp8", 32, 16, 1, Type::kFp8, 8}),
     [](const auto& info) { return std::string(info.param.kernel); });
 
+class Broadcasts942 : public Matrix942Kernels {};
+
+TEST_P(Broadcasts942, SumProducts) { sums_products(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Broadcasts942,
+    testing::Values(broadcast({"f32_32x32x1f32_1_1_2", 32, 1, 2, Type::kFloat, 1}, 1, 1, 2),
+                    broadcast({"f32_4x4x4f16_4_9_5", 4, 4, 16, Type::kHalf, 4}, 4, 9, 5),
+                    broadcast({"f32_16x16x4f32_0_0_3", 16, 4, 1, Type::kFloat, 1}, 0, 0, 3)),
+    [](const auto& info) { return std::string(info.param.kernel); });
+
 class SparseKernels : public Matrix942Kernels {
  protected:
   // A product of a row of A, which has two of each four k, and a column of B.
@@ -205,7 +256,8 @@ class SparseKernels : public Matrix942Kernels {
     double sum = 0;
     for (unsigned k = 0; k < a.shape.depth; ++k) {
       const unsigned first = k / 2 * 4, lane = row + a.shape.size * (first / b.shape.items);
-      const unsigned shift = first % b.shape.items + k % 2 * 2;
+      const unsigned set = b.shape.cbsz ? 0 : b.shape.abid * b.shape.items;
+      const unsigned shift = set + first % b.shape.items + k % 2 * 2;
       sum += double{a.at(0, row, k)} * double{b.at(0, column, first + (index[lane] >> shift & 3))};
     }
     return sum;
@@ -249,14 +301,36 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"f32_32x32x32_bf8_bf8", 32, 32, 1, Type::kBf8, 16},
                     Case{"f32_32x32x32_bf8_fp8", 32, 32, 1, Type::kBf8, 16, Type::kFp8},
                     Case{"f32_32x32x32_fp8_bf8", 32, 32, 1, Type::kFp8, 16, Type::kBf8},
-                    Case{"f32_32x32x32_fp8_fp8", 32, 32, 1, Type::kFp8, 16}),
+                    Case{"f32_32x32x32_fp8_fp8", 32, 32, 1, Type::kFp8, 16},
+                    broadcast({"f32_16x16x32_f16_0_3", 16, 32, 1, Type::kHalf, 8}, 0, 3, 0),
+                    broadcast({"f32_16x16x32_f16_1_3", 16, 32, 1, Type::kHalf, 8}, 1, 3, 0),
+                    broadcast({"i32_32x32x32_i8_0_1", 32, 32, 1, Type::kByte, 16}, 0, 1, 0)),
     [](const auto& info) { return std::string(info.param.kernel); });
 
 // Doubles, with the same shapes in other places: a row of D is a register.
-class DoubleKernels : public MatrixKernels {};
+class DoubleKernels : public MatrixKernels {
+ protected:
+  using MatrixKernels::MatrixKernels;
+  void sums_doubles(const Case& one);
+};
 
-TEST_P(DoubleKernels, SumProducts) {
-  const Case& one = GetParam();
+TEST_P(DoubleKernels, SumProducts) { sums_doubles(GetParam()); }
+
+class Double942Kernels : public DoubleKernels {
+ protected:
+  Double942Kernels() : DoubleKernels("matrix942.co", mi300x_small()) {}
+};
+
+TEST_P(Double942Kernels, SumProducts) { sums_doubles(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Double942Kernels,
+    testing::Values(broadcast({"f64_16x16x4f64_0_0_1", 16, 4, 1, Type::kFloat, 1}, 0, 0, 1),
+                    broadcast({"f64_16x16x4f64_0_0_6", 16, 4, 1, Type::kFloat, 1}, 0, 0, 6),
+                    broadcast({"f64_4x4x4f64_0_0_7", 4, 4, 4, Type::kFloat, 1}, 0, 0, 7)),
+    [](const auto& info) { return std::string(info.param.kernel); });
+
+void DoubleKernels::sums_doubles(const Case& one) {
   std::vector<double> a(64), b(64), c(elements(one));
   std::uniform_real_distribution<double> number(-1, 1);
   for (auto* values : {&a, &b, &c})
@@ -270,14 +344,16 @@ TEST_P(DoubleKernels, SumProducts) {
   const auto lane = [&](unsigned block, unsigned row, unsigned k) {
     return row + one.size * (block + one.blocks * k);
   };
+  const auto sign = [&](unsigned bit) { return one.blgp & bit ? -1.0 : 1.0; };
   for (unsigned block = 0; block < one.blocks; ++block) {
     for (unsigned row = 0; row < one.size; ++row) {
       for (unsigned column = 0; column < one.size; ++column) {
         const size_t at = one.blocks > 1 ? (row * one.blocks + block) * one.size + column
                                          : (column + row % 4 * 16) * 4 + row / 4;
-        double sum = c[at];
+        double sum = sign(4) * c[at];
         for (unsigned k = 0; k < 4; ++k)
-          sum = std::fma(a[lane(block, row, k)], b[lane(block, column, k)], sum);
+          sum =
+              std::fma(sign(1) * a[lane(block, row, k)], sign(2) * b[lane(block, column, k)], sum);
         ASSERT_EQ(d[at], sum) << block << " " << row << " " << column;
       }
     }

@@ -50,3 +50,28 @@ SPARSE(f32_32x32x32_bf8_bf8, int2, int4, float16)
 SPARSE(f32_32x32x32_bf8_fp8, int2, int4, float16)
 SPARSE(f32_32x32x32_fp8_bf8, int2, int4, float16)
 SPARSE(f32_32x32x32_fp8_fp8, int2, int4, float16)
+
+// With CBSZ, ABID and BLGP, which for doubles negates A, B and C.
+#define BROADCAST(NAME, INPUT, SUM, CBSZ, ABID, BLGP)                                               \
+  kernel void NAME##_##CBSZ##_##ABID##_##BLGP(global const INPUT* a, global const INPUT* b,         \
+                                              global SUM* c) {                                      \
+    const uint lane = __builtin_amdgcn_workitem_id_x();                                             \
+    c[lane] = __builtin_amdgcn_mfma_##NAME(a[lane], b[lane], c[lane], CBSZ, ABID, BLGP);            \
+  }
+BROADCAST(f32_32x32x1f32, float, float32, 1, 1, 2)
+BROADCAST(f32_4x4x4f16, half4, float4, 4, 9, 5)
+BROADCAST(f32_16x16x4f32, float, float4, 0, 0, 3)
+BROADCAST(f64_16x16x4f64, double, double4, 0, 0, 1)
+BROADCAST(f64_16x16x4f64, double, double4, 0, 0, 6)
+BROADCAST(f64_4x4x4f64, double, double, 0, 0, 7)
+
+// Another set of indices than the first one.
+#define SPARSE_SET(NAME, A, B, SUM, CBSZ, ABID)                                                   \
+  kernel void NAME##_##CBSZ##_##ABID(global const A* a, global const B* b, global SUM* c,         \
+                                     global const int* index) {                                   \
+    const uint lane = __builtin_amdgcn_workitem_id_x();                                           \
+    c[lane] = __builtin_amdgcn_smfmac_##NAME(a[lane], b[lane], c[lane], index[lane], CBSZ, ABID); \
+  }
+SPARSE_SET(f32_16x16x32_f16, half4, half8, float4, 0, 3)
+SPARSE_SET(f32_16x16x32_f16, half4, half8, float4, 1, 3)
+SPARSE_SET(i32_32x32x32_i8, int2, int4, int16, 0, 1)

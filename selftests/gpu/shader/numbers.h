@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -29,6 +30,23 @@ constexpr uint32_t kGprIdxEn = 1 << 27;
 constexpr uint32_t kVskip = 1 << 28;
 }  // namespace mode
 
+// The rounding that a field of MODE asks for, until the end of the scope.
+class HostRounding {
+ public:
+  explicit HostRounding(unsigned field) : changed_(field != 0) {
+    constexpr int kModes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    if (changed_) std::fesetround(kModes[field]);
+  }
+  ~HostRounding() {
+    if (changed_) std::fesetround(FE_TONEAREST);
+  }
+  HostRounding(const HostRounding&) = delete;
+  HostRounding& operator=(const HostRounding&) = delete;
+
+ private:
+  bool changed_;
+};
+
 // Signaling NaNs stay signaling, which a conversion by the host would change.
 inline float half_to_float(uint32_t half) {
   const uint32_t sign = (half & 0x8000) << 16;
@@ -47,7 +65,7 @@ T clamped(T value, bool nan_to_zero) {
   return std::clamp(value, T(0), T(1)) + T(0);
 }
 
-// Rounds to nearest even, once.
+// Rounds once, as the host does at that time: to nearest even unless a HostRounding says otherwise.
 template <std::floating_point T>
 uint32_t to_half(T value) {
   const uint32_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -56,14 +74,15 @@ uint32_t to_half(T value) {
     if constexpr (sizeof(T) == 4) payload = std::bit_cast<uint32_t>(value) >> 13 & 0x1ff;
     return sign | 0x7e00 | payload;
   }
-  const T magnitude = std::fabs(value);
-  if (magnitude == 0) return sign;
-  if (magnitude >= T(65520)) return sign | 0x7c00;
+  if (value == 0) return sign;
+  if (std::isinf(value)) return sign | 0x7c00;
+  // Beyond the largest number of the type, all are rounded alike.
+  const T limited = std::clamp(value, T(-65535), T(65535));
   int exponent = 0;
-  std::frexp(magnitude, &exponent);
+  std::frexp(limited, &exponent);
   // The weight of the last bit that the result has.
   const int last = std::max(exponent - 11, -24);
-  const auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -last)));
+  const auto units = static_cast<uint32_t>(std::fabs(std::nearbyint(std::ldexp(limited, -last))));
   const uint32_t bits = static_cast<uint32_t>(last + 24) << 10;
   return sign | (bits + units);
 }
@@ -157,6 +176,7 @@ template <std::floating_point T>
 constexpr T flushed(T value) {
   return is_denormal(value) ? std::copysign(T(0), value) : value;
 }
+constexpr uint32_t flushed_half(uint32_t half) { return half & 0x7c00 ? half : half & ~0x3ffu; }
 
 // With IEEE set: a signaling NaN comes out quiet, any other NaN loses against a number. The last
 // rule that applies counts: without branches, the compiler handles many lanes at a time.

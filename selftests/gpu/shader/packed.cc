@@ -8,32 +8,37 @@
 namespace gpu::shader {
 namespace {
 
-bool refuses(Wave& wave, const Instruction& in, bool may_clamp = false) {
-  if (in.clamp && !may_clamp) {
-    wave.refuse("clamp of this packed operation is not modelled");
-    return true;
-  }
-  if (wave.mode & mode::kRoundMask) {
-    wave.refuse("MODE asks for another rounding");
-    return true;
-  }
-  return false;
+bool refuses_clamp(Wave& wave, const Instruction& in) {
+  if (in.clamp) wave.refuse("clamp of this packed operation is not modelled");
+  return in.clamp;
+}
+// Which of its roundings an operation with several takes from MODE is not documented.
+bool refuses_rounding(Wave& wave) {
+  const bool other = wave.mode & mode::kRoundMask;
+  if (other) wave.refuse("MODE asks for another rounding");
+  return other;
 }
 
-// Flushing denormals of these kinds is not modelled.
-bool refuses_flushing(Wave& wave, uint32_t kinds) {
-  if ((wave.mode & kinds) == kinds) return false;
-  wave.refuse("a packed operation that flushes denormals is not modelled");
-  return true;
-}
-constexpr uint32_t kDenorm16 = mode::kDenormIn64 | mode::kDenormOut64;
+// What MODE says of floats of a width.
+struct Denormals {
+  bool flush_in, flush_out;
+
+  static Denormals of32(const Wave& wave) {
+    return {!(wave.mode & mode::kDenormIn32), !(wave.mode & mode::kDenormOut32)};
+  }
+  static Denormals of16(const Wave& wave) {
+    return {!(wave.mode & mode::kDenormIn64), !(wave.mode & mode::kDenormOut64)};
+  }
+};
+float flushed_if(bool flush, float value) { return flush ? flushed(value) : value; }
+uint32_t half_flushed_if(bool flush, uint32_t half) { return flush ? flushed_half(half) : half; }
 
 // The operand without modifiers; a float constant is the 16-bit one where wanted.
 const uint32_t* halves(Wave& wave, const Instruction& in, unsigned i, Lanes& buffer, bool floats) {
   Instruction plain = in;
   plain.neg = plain.abs = plain.op_sel = 0;
   const Kind kind = floats ? Kind::kF16 : Kind::kB32;
-  return static_cast<const uint32_t*>(vector_source(wave, plain, i, kind, buffer));
+  return static_cast<const uint32_t*>(vector_source(wave, plain, i, kind, buffer, true));
 }
 
 uint32_t half_of(uint32_t value, bool high) { return high ? value >> 16 : value & 0xffff; }
@@ -67,8 +72,9 @@ void clamp_floats(const Wave& wave, uint32_t* lanes) {
 // kSaturates: clamp is part of what F does. A float is clamped here.
 template <unsigned kSources, bool kFloats, typename F, bool kSaturates = false>
 void packed16(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in, kSaturates || kFloats) || (kFloats && refuses_flushing(wave, kDenorm16)))
-    return;
+  if (!kSaturates && !kFloats && refuses_clamp(wave, in)) return;
+  const HostRounding rounding(kFloats ? bits(wave.mode, 3, 2) : 0);
+  const Denormals denormals = Denormals::of16(wave);
   Lanes buffers[3], out;
   const uint32_t* source[3] = {};
   for (unsigned i = 0; i < kSources; ++i) source[i] = halves(wave, in, i, buffers[i], kFloats);
@@ -81,8 +87,10 @@ void packed16(Wave& wave, const Instruction& in) {
       for (unsigned i = 0; i < kSources; ++i) {
         value[i] = half_of(source[i][lane], select >> i & 1);
         if (kFloats && negate >> i & 1) value[i] ^= 0x8000;
+        if (kFloats) value[i] = half_flushed_if(denormals.flush_in, value[i]);
       }
       result[high] = F{}(value[0], value[1], value[2]) & 0xffff;
+      if (kFloats) result[high] = half_flushed_if(denormals.flush_out, result[high]);
     }
     out.narrow[lane] = result[0] | result[1] << 16;
   }
@@ -109,8 +117,9 @@ const uint32_t* words(Wave& wave, const Instruction& in, unsigned i, bool second
 }
 
 // One of the two results. It may be a source.
-template <unsigned kSources, typename F>
+template <unsigned kSources, typename F, bool kFlushes>
 void run_packed32(Wave& wave, const Instruction& in, unsigned select, unsigned negate, Row& out) {
+  const Denormals denormals = Denormals::of32(wave);
   Row buffers[kSources];
   const uint32_t* source[3] = {};
   for (unsigned i = 0; i < kSources; ++i) {
@@ -121,8 +130,10 @@ void run_packed32(Wave& wave, const Instruction& in, unsigned select, unsigned n
   }
   each_lane(wave.lanes(), [&](size_t lane) {
     float value[3] = {};
-    for (unsigned i = 0; i < kSources; ++i) value[i] = std::bit_cast<float>(source[i][lane]);
-    out.lane[lane] = to_bits(F{}(value[0], value[1], value[2]));
+    for (unsigned i = 0; i < kSources; ++i)
+      value[i] = flushed_if(kFlushes && denormals.flush_in, std::bit_cast<float>(source[i][lane]));
+    const float result = F{}(value[0], value[1], value[2]);
+    out.lane[lane] = to_bits(flushed_if(kFlushes && denormals.flush_out, result));
   });
 }
 
@@ -137,15 +148,19 @@ bool can_replace_low(const Instruction& in) {
 // Both results are there before either is written, where that matters.
 template <unsigned kSources, typename F>
 void packed32(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormIn32 | mode::kDenormOut32)) return;
+  if (refuses_clamp(wave, in)) return;
+  constexpr uint32_t kDenormals = mode::kDenormIn32 | mode::kDenormOut32;
+  const bool flushes = (wave.mode & kDenormals) != kDenormals;
+  const HostRounding rounding(bits(wave.mode, 1, 0));
+  const auto run = flushes ? run_packed32<kSources, F, true> : run_packed32<kSources, F, false>;
   if (wave.exec() == wave.lane_mask() && can_replace_low<kSources>(in)) {
-    run_packed32<kSources, F>(wave, in, in.op_sel, in.neg, wave.row(in.dst));
-    run_packed32<kSources, F>(wave, in, in.op_sel_hi, in.neg_hi, wave.row(in.dst + 1u));
+    run(wave, in, in.op_sel, in.neg, wave.row(in.dst));
+    run(wave, in, in.op_sel_hi, in.neg_hi, wave.row(in.dst + 1u));
     return;
   }
   Row low, high;
-  run_packed32<kSources, F>(wave, in, in.op_sel, in.neg, low);
-  run_packed32<kSources, F>(wave, in, in.op_sel_hi, in.neg_hi, high);
+  run(wave, in, in.op_sel, in.neg, low);
+  run(wave, in, in.op_sel_hi, in.neg_hi, high);
   write_lanes(wave, in.dst, low.lane);
   write_lanes(wave, in.dst + 1u, high.lane);
 }
@@ -160,23 +175,20 @@ void pk_mov_b32(Wave& wave, const Instruction& in) {
   write_lanes(wave, in.dst + 1u, high.lane);
 }
 
-float flushed_if(bool flush, float value) { return flush ? flushed(value) : value; }
-bool flushes_input32(const Wave& wave) { return !(wave.mode & mode::kDenormIn32); }
-bool flushes_output32(const Wave& wave) { return !(wave.mode & mode::kDenormOut32); }
-
 // neg_hi is abs here. op_sel_hi: the source is 16 bits wide, and op_sel says which half.
-float mix_source(uint32_t value, const Instruction& in, unsigned i, bool flush) {
+float mix_source(uint32_t value, const Instruction& in, unsigned i, bool flush32, bool flush16) {
   const bool narrow = in.op_sel_hi >> i & 1;
-  float number = narrow ? half_to_float(half_of(value, in.op_sel >> i & 1))
-                        : flushed_if(flush, std::bit_cast<float>(value));
+  const uint32_t half = half_of(value, in.op_sel >> i & 1);
+  float number = narrow ? half_to_float(half_flushed_if(flush16, half))
+                        : flushed_if(flush32, std::bit_cast<float>(value));
   if (in.neg_hi >> i & 1) number = std::fabs(number);
   return in.neg >> i & 1 ? -number : number;
 }
 
 template <Floats kTo>
 void fma_mix(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in, true) || refuses_flushing(wave, kDenorm16)) return;
-  const bool flush = flushes_input32(wave), flush_result = flushes_output32(wave);
+  if (refuses_rounding(wave)) return;
+  const Denormals wide = Denormals::of32(wave), narrow = Denormals::of16(wave);
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) {
@@ -184,11 +196,14 @@ void fma_mix(Wave& wave, const Instruction& in) {
   }
   const Row& old = wave.row(in.dst);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    const auto number = [&](unsigned i) { return mix_source(source[i][lane], in, i, flush); };
-    const float value = flushed_if(flush_result, std::fma(number(0), number(1), number(2)));
+    const auto number = [&](unsigned i) {
+      return mix_source(source[i][lane], in, i, wide.flush_in, narrow.flush_in);
+    };
+    const float value = flushed_if(wide.flush_out, std::fma(number(0), number(1), number(2)));
+    const uint32_t half = half_flushed_if(narrow.flush_out, to_half(value));
     out.narrow[lane] = kTo == Floats::kWhole ? to_bits(value)
-                       : kTo == Floats::kLow ? (old.lane[lane] & 0xffff0000) | to_half(value)
-                                             : (old.lane[lane] & 0xffff) | to_half(value) << 16;
+                       : kTo == Floats::kLow ? (old.lane[lane] & 0xffff0000) | half
+                                             : (old.lane[lane] & 0xffff) | half << 16;
   }
   if (in.clamp) clamp_floats<kTo>(wave, out.narrow);
   write_lanes(wave, in.dst, out.narrow);
@@ -196,8 +211,9 @@ void fma_mix(Wave& wave, const Instruction& in) {
 
 // Whether hardware rounds between the two steps is not public; here each is fused.
 void dot2_f32_f16(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in) || refuses_flushing(wave, kDenorm16)) return;
-  const bool flush = flushes_input32(wave), flush_result = flushes_output32(wave);
+  if (refuses_clamp(wave, in) || refuses_rounding(wave)) return;
+  const auto [flush, flush_result] = Denormals::of32(wave);
+  const bool flush_halves = Denormals::of16(wave).flush_in;
   Lanes buffers[3], out;
   const uint32_t* a = halves(wave, in, 0, buffers[0], true);
   const uint32_t* b = halves(wave, in, 1, buffers[1], true);
@@ -205,7 +221,8 @@ void dot2_f32_f16(Wave& wave, const Instruction& in) {
   const auto half = [&](uint32_t value, unsigned i, bool high) {
     const unsigned select = high ? in.op_sel_hi : in.op_sel;
     const unsigned negate = high ? in.neg_hi : in.neg;
-    const float number = half_to_float(half_of(value, select >> i & 1));
+    const float number =
+        half_to_float(half_flushed_if(flush_halves, half_of(value, select >> i & 1)));
     return negate >> i & 1 ? -number : number;
   };
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
@@ -234,7 +251,7 @@ void dot2c_f32_f16(Wave& wave, const Instruction& in) {
 // kSum: adds the products of the parts of a and b to c.
 template <auto kSum>
 void dot(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in)) return;
+  if (refuses_clamp(wave, in)) return;
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);

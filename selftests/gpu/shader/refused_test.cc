@@ -58,15 +58,8 @@ const Case kCases[] = {
     {"BlocksOfOne", {0xd3c40100, 0x04020b04}, "v_mfma_f32_32x32x2f32 with such broadcast fields"},
     {"BlockBehindOthers", {0xd3c21100, 0x04020b04}, "v_mfma_f32_4x4x1f32 with such broadcast"},
     {"LanesOfDoubles", {0xd3ee0000, 0x24020b04}, "v_mfma_f64_16x16x4f64 with such broadcast"},
-    {"RoundedHalves", {kSetRounding, 4, 0x7e001501}, "another rounding"},
-    {"RoundedPairs", {kSetRounding, 5, 0xd38f4000, 0x18020501}, "another rounding"},
     {"RoundedQuotient", {kSetRounding, 5, 0xd1e20000, 0x040e0501}, "another rounding"},
     {"RoundedMix", {kSetRounding, 5, 0xd3a00000, 0x040e0501}, "another rounding"},
-    {"FlushedHalves", {kSetDenormals, 0, 0x3e000501}, "16-bit floats without denormals"},
-    {"FlushedPairs", {kSetDenormals, 0, 0xd38f4000, 0x18020501}, "flushes denormals"},
-    {"FlushedFloats", {kSetDenormals, 0, 0xd3b04000, 0x1c1a0902}, "flushes denormals"},
-    {"FlushedMix", {kSetDenormals, 0, 0xd3a00000, 0x040e0501}, "flushes denormals"},
-    {"FlushedDot", {kSetDenormals, 0, 0xd3a34000, 0x1c0e0501}, "flushes denormals"},
     {"Exceptions", {kSetExceptions, 1}, "MODE 0x13f0 is not modelled"},
     {"OverflowOfHalves", {kSetFp16Ovfl, 1}, "MODE 0x8003f0 is not modelled"},
     {"ClampOfAWideSum", {0xd1e8ea00, 0x04120702}, "clamp of an integer"},
@@ -84,7 +77,9 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedInstructions, testing::ValuesIn(kCases),
 
 // Integers do not depend on these bits of MODE.
 TEST_F(Refused, ModesThatChangeNothingAreNotRefused) {
-  launch({kSetRounding, 5, kSetDenormals, 0, 0x68000501 /* v_add_u32 */});
+  constexpr uint32_t kAdd = 0x68000501;
+  launch({kSetRounding, 5, kSetDenormals, 0, kAdd, 0xd38a4000, 0x18020501 /* v_pk_add_u16 */,
+          0xd3a84000, 0x1c0e0501 /* v_dot4_i32_i8 */});
   EXPECT_TRUE(completes());
   EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The common parts of vector operations: operands, modifiers, SDWA, the mask, and VOPD.
 #include <algorithm>
-#include <cfenv>
 
 #include "shader/vector_op.h"
 
@@ -38,8 +37,7 @@ void modify(const Instruction& in, unsigned i, Kind kind, Lanes& values, unsigne
 
 bool flushes_input(const Wave& wave, Kind kind) {
   if (kind == Kind::kF32) return !(wave.mode & mode::kDenormIn32);
-  if (kind == Kind::kF64) return !(wave.mode & mode::kDenormIn64);
-  return false;
+  return is_float(kind) && !(wave.mode & mode::kDenormIn64);
 }
 
 void flush_lanes(Kind kind, Lanes& values, unsigned lanes) {
@@ -48,6 +46,8 @@ void flush_lanes(Kind kind, Lanes& values, unsigned lanes) {
       uint32_t& value = values.narrow[lane];
       value = to_bits(flushed(std::bit_cast<float>(value)));
     });
+  } else if (kind == Kind::kF16) {
+    each_lane(lanes, [&](size_t lane) { values.narrow[lane] = flushed_half(values.narrow[lane]); });
   } else if (kind == Kind::kF64) {
     each_lane(lanes, [&](size_t lane) {
       uint64_t& value = values.wide[lane];
@@ -141,40 +141,19 @@ uint32_t narrow_constant(Wave& wave, const Instruction& in, unsigned code, Kind 
   return value;
 }
 
-// The rounding of floats of 32 and 64 bits that MODE asks for, until the end of the scope.
-class Rounding {
- public:
-  Rounding(const Wave& wave, const Instruction& in) {
-    const unsigned field = in.op->dst == Kind::kF32 ? bits(wave.mode, 1, 0) : bits(wave.mode, 3, 2);
-    if (field == 0 || !is_float(in.op->dst) || in.name().starts_with("v_rndne_")) return;
-    constexpr int kModes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-    std::fesetround(kModes[field]);
-    changed_ = true;
-  }
-  ~Rounding() {
-    if (changed_) std::fesetround(FE_TONEAREST);
-  }
-  Rounding(const Rounding&) = delete;
-  Rounding& operator=(const Rounding&) = delete;
+// The field of MODE that counts for the rounding of a result. Seeds and transcendental functions
+// are rounded to nearest whatever it says.
+unsigned rounding_of(const Wave& wave, const Instruction& in) {
+  if (!(wave.mode & mode::kRoundMask) || !is_float(in.op->dst)) return 0;
+  constexpr std::string_view kOthers[] = {"v_rndne_", "v_exp_", "v_log_", "v_rcp_",
+                                          "v_rsq_",   "v_sin_", "v_cos_", "v_sqrt_"};
+  for (const std::string_view prefix : kOthers)
+    if (in.name().starts_with(prefix)) return 0;
+  return in.op->dst == Kind::kF32 ? bits(wave.mode, 1, 0) : bits(wave.mode, 3, 2);
+}
 
- private:
-  bool changed_ = false;
-};
-
-// Refuses modes that would give other results than the requested ones.
+// Refuses what would give other results than the requested ones.
 bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
-  const auto is_half = [](Kind kind) { return kind == Kind::kF16; };
-  // MODE is looked at first: it is the usual one for nearly all instructions.
-  if (wave.mode & mode::kRoundMask && (is_half(op.dst) || std::ranges::any_of(op.src, is_half))) {
-    wave.refuse(amdgpu_criu::formatted("MODE {:#x} asks for another rounding", wave.mode));
-    return false;
-  }
-  const uint32_t denormals = mode::kDenormIn64 | mode::kDenormOut64;
-  if ((wave.mode & denormals) != denormals &&
-      (is_half(op.dst) || std::ranges::any_of(op.src, is_half))) {
-    wave.refuse("16-bit floats without denormals are not modelled");
-    return false;
-  }
   if (in.clamp && !is_float(op.dst) && !op.compare && !op.clamped) {
     wave.refuse("clamp of an integer is not modelled");
     return false;
@@ -209,8 +188,7 @@ void fetch(Wave& wave, const Instruction& in, const VectorOp& op, const void** s
 
 bool flushes_output(const Wave& wave, Kind kind) {
   if (kind == Kind::kF32) return !(wave.mode & mode::kDenormOut32);
-  if (kind == Kind::kF64) return !(wave.mode & mode::kDenormOut64);
-  return false;
+  return is_float(kind) && !(wave.mode & mode::kDenormOut64);
 }
 
 // One half of a VOPD. Without an operation it is the one that selects by VCC.
@@ -226,7 +204,7 @@ void run_half(Wave& wave, const Instruction& in, uint32_t* to) {
   }
   const void* sources[3] = {};
   fetch(wave, in, *in.op, sources, buffers);
-  const Rounding rounding(wave, in);
+  const HostRounding rounding(rounding_of(wave, in));
   in.op->run(to, sources[0], sources[1], sources[2], wave.lanes());
 }
 
@@ -294,7 +272,7 @@ void execute_vector(Wave& wave, const Instruction& in) {
   Lanes buffers[3];
   const void* sources[3] = {};
   fetch(wave, in, op, sources, buffers);
-  const Rounding rounding(wave, in);
+  const HostRounding rounding(rounding_of(wave, in));
   const uint64_t exec = wave.exec();
   Row& row = wave.row(in.dst);
   const bool flush = flushes_output(wave, op.dst);

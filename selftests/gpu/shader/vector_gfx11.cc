@@ -85,8 +85,8 @@ void cndmask16(Wave& wave, const Instruction& in) {
   const uint64_t mask = wave.mask(in.src[2], in);
   const Kind kind = in.neg || in.abs ? Kind::kF16 : Kind::kB16;
   Lanes buffers[2];
-  const auto* a = static_cast<const uint32_t*>(vector_source(wave, in, 0, kind, buffers[0]));
-  const auto* b = static_cast<const uint32_t*>(vector_source(wave, in, 1, kind, buffers[1]));
+  const auto* a = static_cast<const uint32_t*>(vector_source(wave, in, 0, kind, buffers[0], true));
+  const auto* b = static_cast<const uint32_t*>(vector_source(wave, in, 1, kind, buffers[1], true));
   Row& to = wave.row(in.dst);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     if (wave.active(lane))

@@ -10,8 +10,8 @@ namespace {
 using Extra = Instruction::Extra;
 
 const uint32_t* narrow(Wave& wave, const Instruction& in, unsigned i, Lanes& buffer,
-                       Kind kind = Kind::kB32) {
-  return static_cast<const uint32_t*>(vector_source(wave, in, i, kind, buffer));
+                       Kind kind = Kind::kB32, bool keeps_denormals = false) {
+  return static_cast<const uint32_t*>(vector_source(wave, in, i, kind, buffer, keeps_denormals));
 }
 
 void nop(Wave&, const Instruction&) {}
@@ -213,8 +213,8 @@ void swap(Wave& wave, const Instruction& in) {
 // Two 16-bit halves, with the modifiers of 16-bit floats.
 void pack_b32_f16(Wave& wave, const Instruction& in) {
   Lanes buffers[2], out;
-  const uint32_t* a = narrow(wave, in, 0, buffers[0], Kind::kF16);
-  const uint32_t* b = narrow(wave, in, 1, buffers[1], Kind::kF16);
+  const uint32_t* a = narrow(wave, in, 0, buffers[0], Kind::kF16, true);
+  const uint32_t* b = narrow(wave, in, 1, buffers[1], Kind::kF16, true);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     out.narrow[lane] = (a[lane] & 0xffff) | b[lane] << 16;
   }

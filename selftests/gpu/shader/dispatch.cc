@@ -29,7 +29,7 @@ struct Rsrc1 {
   }
   static uint32_t mode(uint32_t word) {
     return bits(word, 19, 12) | (bits(word, 21, 21) ? mode::kDx10Clamp : 0) |
-           (bits(word, 23, 23) ? mode::kIeee : 0);
+           (bits(word, 23, 23) ? mode::kIeee : 0) | (bits(word, 26, 26) ? mode::kFp16Ovfl : 0);
   }
 };
 
@@ -89,7 +89,6 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
   }
   if (bits(spec.rsrc2, 30, 24))
     return amdgpu_criu::Error::of(EINVAL, "exceptions of the ALU are not modelled");
-  if (bits(spec.rsrc1, 26, 26)) return amdgpu_criu::Error::of(EINVAL, "FP16_OVFL is not modelled");
   if (is_gfx11(cores.isa()) && bits(spec.rsrc3, 3, 0))
     return amdgpu_criu::Error::of(EINVAL, "VGPRs that lanes share are not modelled");
   const WaveShape& shape = dispatch->shape_;

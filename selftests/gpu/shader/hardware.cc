@@ -82,7 +82,7 @@ void set_register(Wave& wave, const Instruction& in, uint32_t value) {
   if (field.id == kMode) {
     wave.mode = merged(wave.mode);
     if (wave.mode & mode::kVskip) wave.refuse("skipping of vector instructions is not modelled");
-    if (wave.mode & (mode::kExceptions | mode::kFp16Ovfl))
+    if (wave.mode & mode::kExceptions)
       wave.refuse(amdgpu_criu::formatted("MODE {:#x} is not modelled", wave.mode));
     return;
   }

@@ -78,7 +78,7 @@ void getreg(Wave& wave, const Instruction& in) {
 
 void set_mode(Wave& wave, uint32_t mode) {
   wave.mode = mode;
-  if (mode & (mode::kExceptions | mode::kFp16Ovfl))
+  if (mode & mode::kExceptions)
     wave.refuse(amdgpu_criu::formatted("MODE {:#x} is not modelled", mode));
 }
 

@@ -25,7 +25,7 @@ bool refuses_matrix(Wave& wave, const Instruction& in, bool floats) {
   const bool registers = in.src[0] >= operand::kVgpr && in.src[1] >= operand::kVgpr &&
                          (in.src[2] >= operand::kVgpr || in.src[2] == operand::kZero);
   const bool plain = !in.neg_hi && !(in.op_sel & 3) && !(floats && (in.neg || in.clamp));
-  if (registers && plain && !(wave.mode & mode::kRoundMask)) return false;
+  if (registers && plain && !(wave.mode & (mode::kRoundMask | mode::kFp16Ovfl))) return false;
   wave.refuse(in.name() + " with such modifiers is not modelled");
   return true;
 }

@@ -41,7 +41,8 @@ uint32_t rounded_half(double exact, Round round) {
 struct HalfModes {
   const char* kernel;
   Round round = Round::kNearest;
-  bool flush_in = false, flush_out = false;
+  bool flush_in = false, flush_out = false, saturates = false;
+  bool in_descriptor = false;  // that they saturate
 };
 
 void PrintTo(const HalfModes& one, std::ostream* out) { *out << one.kernel; }
@@ -68,12 +69,16 @@ class HalfModesTest : public ModeKernels, public testing::WithParamInterface<Hal
   }
   uint32_t result(double exact) const {
     const uint32_t half = rounded_half(exact, GetParam().round);
+    if (GetParam().saturates && (half & 0x7fff) == 0x7c00 && !std::isinf(exact)) return half - 1;
     return GetParam().flush_out && !(half & 0x7c00) ? half & 0x8000 : half;
   }
 };
 
 TEST_P(HalfModesTest, OfSumsProductsAndConversions) {
   const auto a = numbers(4096), b = numbers(4096);
+  constexpr uint64_t kRsrc1 = 48, kFp16Ovfl = 1 << 26;
+  const uint64_t word = object_of(GetParam().kernel) + kRsrc1;
+  if (GetParam().in_descriptor) put<uint32_t>(word, get<uint32_t>(word) | kFp16Ovfl);
   const auto out = run_on(GetParam().kernel, a, b);
   for (size_t i = 0; i < a.size(); ++i) {
     const double x = input(a[i]), y = input(b[i]), x2 = input(a[i] >> 16), y2 = input(b[i] >> 16);
@@ -102,8 +107,38 @@ INSTANTIATE_TEST_SUITE_P(
                     HalfModes{.kernel = "halves_toward_zero", .round = Round::kTowardZero},
                     HalfModes{.kernel = "halves_flushed", .flush_in = true, .flush_out = true},
                     HalfModes{.kernel = "halves_flushed_in", .flush_in = true},
-                    HalfModes{.kernel = "halves_flushed_out", .flush_out = true}),
-    [](const auto& info) { return std::string(info.param.kernel); });
+                    HalfModes{.kernel = "halves_flushed_out", .flush_out = true},
+                    HalfModes{.kernel = "halves_saturated", .saturates = true},
+                    HalfModes{.kernel = "halves_up",
+                              .round = Round::kUp,
+                              .saturates = true,
+                              .in_descriptor = true}),
+    [](const auto& info) {
+      return std::string(info.param.kernel) + (info.param.in_descriptor ? "_in_descriptor" : "");
+    });
+
+// Numbers of all sizes and infinities: those stay if a source is infinite.
+TEST_F(ModeKernels, OverflowsBecomeTheLargestHalf) {
+  auto a = numbers(1024), b = numbers(1024);
+  for (size_t i = 0; i < a.size(); i += 5) a[i] = i & 8 ? 0x7c00fc00 : 0x80000000;
+  for (size_t i = 2; i < a.size(); i += 5) a[i] = 0x7f800000;
+  const auto out = run_on("saturated", a, b);
+  const auto number = [](uint32_t bits) { return std::bit_cast<float>(bits); };
+  const auto half = [](double exact, bool infinite) {
+    const uint32_t rounded = rounded_half(exact, Round::kNearest);
+    return rounded - ((rounded & 0x7fff) == 0x7c00 && !infinite);
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double wide = number(a[i]), other = number(b[i]);
+    const bool infinite = std::isinf(wide) || std::isinf(other);
+    if (!std::isnan(wide * other))
+      ASSERT_EQ(out[i][0] & 0xffff, half(static_cast<float>(wide * other + 0.0), infinite)) << wide;
+    const double x = double{half_to_float(a[i] & 0xffff)}, y = double{half_to_float(b[i] & 0xffff)};
+    if (!std::isnan(x * y)) ASSERT_EQ(out[i][1] >> 16, half(x * y + 0.0, std::isinf(x)));
+    ASSERT_EQ(out[i][2], half(1 / x, std::isinf(x))) << x;
+    ASSERT_EQ(out[i][3], half(4 * x + 0.0, std::isinf(x))) << x;
+  }
+}
 
 std::vector<uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<uint32_t> out(values.size());

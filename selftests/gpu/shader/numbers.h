@@ -118,8 +118,16 @@ inline float float8_to_float(Float8 type, uint32_t byte) {
   return std::ldexp(byte & 0x80 ? -whole : whole, exponent);
 }
 
-// Rounds to nearest even. NaN also if the number is too large.
-inline uint32_t to_float8(Float8 type, float value) {
+// With its sign. A number that is too large is NaN, or the largest one.
+inline uint32_t float8_code(uint32_t code, bool negative, bool saturates) {
+  constexpr uint32_t kNan = 0x80, kLargest = 0x7f;
+  if (code > kLargest && !saturates) return kNan;
+  const uint32_t magnitude = std::min(code, kLargest);
+  return magnitude && negative ? magnitude | 0x80 : magnitude;
+}
+
+// Rounds to nearest even.
+inline uint32_t to_float8(Float8 type, float value, bool saturates = false) {
   constexpr uint32_t kNan = 0x80;
   if (!std::isfinite(value)) return kNan;
   if (value == 0) return 0;
@@ -130,8 +138,23 @@ inline uint32_t to_float8(Float8 type, float value) {
   const int last = std::max(exponent - 1 - bits, smallest);
   const auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(std::fabs(value), -last)));
   const uint32_t code = (static_cast<uint32_t>(last - smallest) << bits) + units;
-  if (code > 0x7f) return kNan;
-  return code && std::signbit(value) ? code | 0x80 : code;
+  return float8_code(code, std::signbit(value), saturates);
+}
+
+// The high bits of a random number are added to the bits that the result does not have, which are
+// dropped then. Bits below those of a denormal result with a fraction of 23 bits do not count. The
+// ISA document rounds once more; captures of a later chip show this.
+inline uint32_t to_float8_at_random(Float8 type, float value, uint32_t random, bool saturates) {
+  constexpr uint32_t kNan = 0x80, kHidden = 1 << 23;
+  if (!std::isfinite(value)) return kNan;
+  const auto raw = std::bit_cast<uint32_t>(value);
+  const unsigned kept = fraction_bits(type), dropped = 23 - kept;
+  const int exponent = static_cast<int>(raw >> 23 & 0xff) - 127 + bias_of(type);
+  const auto field = static_cast<uint32_t>(std::max(exponent, 1));
+  const int shift = std::max(1 - exponent, 0);
+  const uint32_t significand = shift < 24 ? (raw % kHidden | kHidden) >> shift : 0;
+  const uint32_t sum = (significand + (random >> (32 - dropped))) >> dropped;
+  return float8_code(((field - 1) << kept) + sum, std::signbit(value), saturates);
 }
 
 template <std::floating_point T>

@@ -32,6 +32,7 @@ struct Denormals {
 };
 float flushed_if(bool flush, float value) { return flush ? flushed(value) : value; }
 uint32_t half_flushed_if(bool flush, uint32_t half) { return flush ? flushed_half(half) : half; }
+bool is_infinite(uint32_t half) { return (half & 0x7fff) == 0x7c00; }
 
 // The operand without modifiers; a float constant is the 16-bit one where wanted.
 const uint32_t* halves(Wave& wave, const Instruction& in, unsigned i, Lanes& buffer, bool floats) {
@@ -74,6 +75,7 @@ template <unsigned kSources, bool kFloats, typename F, bool kSaturates = false>
 void packed16(Wave& wave, const Instruction& in) {
   if (!kSaturates && !kFloats && refuses_clamp(wave, in)) return;
   const HostRounding rounding(kFloats ? bits(wave.mode, 3, 2) : 0);
+  const bool saturates = wave.mode & mode::kFp16Ovfl;
   const Denormals denormals = Denormals::of16(wave);
   Lanes buffers[3], out;
   const uint32_t* source[3] = {};
@@ -91,6 +93,9 @@ void packed16(Wave& wave, const Instruction& in) {
       }
       result[high] = F{}(value[0], value[1], value[2]) & 0xffff;
       if (kFloats) result[high] = half_flushed_if(denormals.flush_out, result[high]);
+      if (kFloats && saturates && is_infinite(result[high]) &&
+          std::ranges::none_of(value, is_infinite))
+        --result[high];
     }
     out.narrow[lane] = result[0] | result[1] << 16;
   }
@@ -189,6 +194,7 @@ template <Floats kTo>
 void fma_mix(Wave& wave, const Instruction& in) {
   if (refuses_rounding(wave)) return;
   const Denormals wide = Denormals::of32(wave), narrow = Denormals::of16(wave);
+  const bool saturates = wave.mode & mode::kFp16Ovfl;
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) {
@@ -200,7 +206,10 @@ void fma_mix(Wave& wave, const Instruction& in) {
       return mix_source(source[i][lane], in, i, wide.flush_in, narrow.flush_in);
     };
     const float value = flushed_if(wide.flush_out, std::fma(number(0), number(1), number(2)));
-    const uint32_t half = half_flushed_if(narrow.flush_out, to_half(value));
+    uint32_t half = half_flushed_if(narrow.flush_out, to_half(value));
+    if (saturates && is_infinite(half) && std::isfinite(number(0)) && std::isfinite(number(1)) &&
+        std::isfinite(number(2)))
+      --half;
     out.narrow[lane] = kTo == Floats::kWhole ? to_bits(value)
                        : kTo == Floats::kLow ? (old.lane[lane] & 0xffff0000) | half
                                              : (old.lane[lane] & 0xffff) | half << 16;

@@ -70,6 +70,57 @@ TEST_F(Rare942Kernels, FloatsOfEightBits) {
   }
 }
 
+// In units of the last bit that a result of this size has, a fraction of the high bits of the
+// random number is added.
+uint32_t at_random(Float8 type, double value, uint32_t random, bool saturates = false) {
+  if (!std::isfinite(value)) return 0x80;
+  const int fraction = type == Float8::kFp8 ? 3 : 2, smallest = type == Float8::kFp8 ? -7 : -15;
+  const int exponent = std::max(value == 0 ? smallest : std::ilogb(value), smallest);
+  // What is kept of the value: 23 bits behind the first one, or behind that of the smallest normal.
+  const double unit = std::ldexp(1, exponent - 23);
+  const double kept = std::floor(std::fabs(value) / unit);
+  const double added = std::floor(std::ldexp(random, -32) * std::ldexp(1, 23 - fraction));
+  const double sum =
+      std::ldexp(std::floor(std::ldexp(kept + added, fraction - 23)), exponent - fraction);
+  const uint32_t sign = value < 0 && sum != 0 ? 0x80 : 0;
+  const double largest = type == Float8::kFp8 ? 240 : 57344;
+  if (sum > largest) return saturates ? sign | 0x7f : 0x80;
+  return sign | shader::to_float8(type, static_cast<float>(sum));
+}
+
+TEST_F(Rare942Kernels, FloatsOfEightBitsAreRoundedAtRandom) {
+  auto a = random(4096);
+  const auto b = random(4096);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto exponent = static_cast<int>(i % 40) - 22;
+    const float value = std::ldexp(1 + static_cast<float>(a[i] >> 9) * 0x1p-23f, exponent);
+    a[i] = std::bit_cast<uint32_t>(i & 64 ? -value : value);
+  }
+  a[100] = 0x7f800000, a[200] = 0xff800000, a[300] = 0x7fc00000, a[400] = 0x80000000;
+  const auto out = run_on("random_bytes", a, b);
+  const auto placed = [](uint32_t old, uint32_t byte, unsigned shift) {
+    return (old & ~(0xffu << shift)) | byte << shift;
+  };
+  const auto nearest = [](Float8 type, double value) {
+    const double largest = type == Float8::kFp8 ? 240 : 57344;
+    const double limited = std::isinf(value) ? value : std::clamp(value, -largest, largest);
+    return std::isfinite(value) ? shader::to_float8(type, static_cast<float>(limited)) : 0x80;
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double x = std::bit_cast<float>(a[i]);
+    const uint32_t old = b[i ^ 1];
+    using enum Float8;
+    ASSERT_EQ(out[i][0], placed(old, at_random(kFp8, x, b[i]), 0)) << x << " " << b[i];
+    ASSERT_EQ(out[i][1], placed(old, at_random(kBf8, -x, b[i]), 8)) << x << " " << b[i];
+    ASSERT_EQ(out[i][2], placed(old, at_random(kFp8, x, 0), 16)) << x;
+    ASSERT_EQ(out[i][3], placed(old, at_random(kBf8, x, ~0u), 24)) << x;
+    ASSERT_EQ(out[i][4], placed(old, at_random(kFp8, x, b[i], true), 0)) << x << " " << b[i];
+    ASSERT_EQ(out[i][5], placed(old, at_random(kBf8, x, b[i], true), 0)) << x << " " << b[i];
+    ASSERT_EQ(out[i][6] & 0xffff, nearest(kFp8, x) | nearest(kFp8, -x) << 8) << x;
+    ASSERT_EQ(out[i][7] & 0xffff, nearest(kBf8, x) | nearest(kBf8, -x) << 8) << x;
+  }
+}
+
 // The fourth value is in memory after three sums, or in LDS after two.
 void expect_sums(const std::array<uint32_t, 8>& out, uint32_t a, uint32_t b, auto sum) {
   const uint32_t once = sum(a, b), twice = sum(once, b);

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 // s_setreg_imm32_b32 of fields of MODE
 constexpr uint32_t kSetRounding = 0xba001801, kSetDenormals = 0xba001901;
-constexpr uint32_t kSetExceptions = 0xba004301, kSetFp16Ovfl = 0xba0005c1;
+constexpr uint32_t kSetExceptions = 0xba004301;
 
 struct Case {
   const char* name;
@@ -61,7 +61,6 @@ const Case kCases[] = {
     {"RoundedQuotient", {kSetRounding, 5, 0xd1e20000, 0x040e0501}, "another rounding"},
     {"RoundedMix", {kSetRounding, 5, 0xd3a00000, 0x040e0501}, "another rounding"},
     {"Exceptions", {kSetExceptions, 1}, "MODE 0x13f0 is not modelled"},
-    {"OverflowOfHalves", {kSetFp16Ovfl, 1}, "MODE 0x8003f0 is not modelled"},
     {"ClampOfAWideSum", {0xd1e8ea00, 0x04120702}, "clamp of an integer"},
     {"ClampOfAProduct", {0xd1088000, 0x020501}, "clamp of an integer"},
     {"BufferFormat", {0xe0000000, 0x80000000}, "buffer_load_format_x of such a format"},

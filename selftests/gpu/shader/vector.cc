@@ -191,6 +191,21 @@ bool flushes_output(const Wave& wave, Kind kind) {
   return is_float(kind) && !(wave.mode & mode::kDenormOut64);
 }
 
+// MODE.FP16_OVFL: instead of an infinity the largest half, unless a source is infinite.
+void saturate_halves(const Wave& wave, const VectorOp& op, const void* const* sources, Lanes& out) {
+  const auto is_infinite = [&](unsigned i, unsigned lane) {
+    const uint32_t value = static_cast<const uint32_t*>(sources[i])[lane];
+    return (op.src[i] == Kind::kF16 && (value & 0x7fff) == 0x7c00) ||
+           (op.src[i] == Kind::kF32 && value << 1 == 0xff000000);
+  };
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
+    uint32_t& value = out.narrow[lane];
+    bool infinite = (value & 0x7fff) != 0x7c00;
+    for (unsigned i = 0; i < 3 && op.src[i] != Kind::kNone; ++i) infinite |= is_infinite(i, lane);
+    if (!infinite) --value;
+  }
+}
+
 // One half of a VOPD. Without an operation it is the one that selects by VCC.
 void run_half(Wave& wave, const Instruction& in, uint32_t* to) {
   Lanes buffers[3];
@@ -276,10 +291,12 @@ void execute_vector(Wave& wave, const Instruction& in) {
   const uint64_t exec = wave.exec();
   Row& row = wave.row(in.dst);
   const bool flush = flushes_output(wave, op.dst);
+  const bool saturates = op.dst == Kind::kF16 && wave.mode & mode::kFp16Ovfl;
   const bool plain = in.extra == Extra::kNone || in.extra == Extra::kLiteral;
   const bool modified = in.omod || in.clamp;
   const bool half = in.op_sel & 8 || (is_16bit(op.dst) && is_gfx11(in.isa));
-  if (exec == wave.lane_mask() && plain && !modified && !flush && !is_wide(op.dst) && !half) {
+  if (exec == wave.lane_mask() && plain && !modified && !flush && !saturates && !is_wide(op.dst) &&
+      !half) {
     op.run(row.lane, sources[0], sources[1], sources[2], wave.lanes());
     return;
   }
@@ -287,7 +304,9 @@ void execute_vector(Wave& wave, const Instruction& in) {
   const VectorOp::Run run = in.clamp && op.clamped ? op.clamped : op.run;
   run(out.narrow, sources[0], sources[1], sources[2], wave.lanes());
   if (flush) flush_lanes(op.dst, out, wave.lanes());
+  if (saturates) saturate_halves(wave, op, sources, out);
   if (modified && is_float(op.dst)) modify_output(wave, in, op.dst, out);
+  if (saturates && in.omod) saturate_halves(wave, op, sources, out);
   if (is_wide(op.dst)) {
     blend_wide(wave, exec, out.wide, &row);
     return;

@@ -221,19 +221,37 @@ void pack_b32_f16(Wave& wave, const Instruction& in) {
   write_result(wave, in, out);
 }
 
-// Two floats of 8 bits, in the half of the destination that op_sel[3] names.
+// Two floats of 8 bits, in the half of the destination that op_sel[3] names. They are rounded to
+// nearest whatever MODE says.
 template <Float8 kType>
 void cvt_pk_float8(Wave& wave, const Instruction& in) {
-  if (wave.mode & mode::kRoundMask) return wave.refuse("MODE asks for another rounding");
+  const bool saturates = wave.mode & mode::kFp16Ovfl;
   Lanes buffers[2], out;
   const uint32_t* a = narrow(wave, in, 0, buffers[0], Kind::kF32);
   const uint32_t* b = narrow(wave, in, 1, buffers[1], Kind::kF32);
   const Row& old = wave.row(in.dst);
   const unsigned shift = in.op_sel & 8 ? 16 : 0;
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    const uint32_t pair = to_float8(kType, std::bit_cast<float>(a[lane])) |
-                          to_float8(kType, std::bit_cast<float>(b[lane])) << 8;
+    const uint32_t pair = to_float8(kType, std::bit_cast<float>(a[lane]), saturates) |
+                          to_float8(kType, std::bit_cast<float>(b[lane]), saturates) << 8;
     out.narrow[lane] = (old.lane[lane] & ~(0xffffu << shift)) | pair << shift;
+  }
+  write_lanes(wave, in.dst, out.narrow);
+}
+
+// One, rounded by a random number, in the byte that op_sel[3:2] names.
+template <Float8 kType>
+void cvt_sr_float8(Wave& wave, const Instruction& in) {
+  const bool saturates = wave.mode & mode::kFp16Ovfl;
+  Lanes buffers[2], out;
+  const uint32_t* a = narrow(wave, in, 0, buffers[0], Kind::kF32);
+  const uint32_t* random = narrow(wave, in, 1, buffers[1]);
+  const Row& old = wave.row(in.dst);
+  const unsigned shift = (in.op_sel >> 2) * 8;
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
+    const uint32_t byte =
+        to_float8_at_random(kType, std::bit_cast<float>(a[lane]), random[lane], saturates);
+    out.narrow[lane] = (old.lane[lane] & ~(0xffu << shift)) | byte << shift;
   }
   write_lanes(wave, in.dst, out.narrow);
 }
@@ -266,6 +284,8 @@ constexpr SpecialOp kOps[] = {
     {"v_pack_b32_f16", pack_b32_f16},
     {"v_cvt_pk_fp8_f32", cvt_pk_float8<Float8::kFp8>},
     {"v_cvt_pk_bf8_f32", cvt_pk_float8<Float8::kBf8>},
+    {"v_cvt_sr_fp8_f32", cvt_sr_float8<Float8::kFp8>},
+    {"v_cvt_sr_bf8_f32", cvt_sr_float8<Float8::kBf8>},
 };
 
 }  // namespace

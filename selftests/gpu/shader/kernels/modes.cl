@@ -39,6 +39,24 @@ KERNEL_OF_HALVES(halves_flushed, "6, 2", "0", "3")
 KERNEL_OF_HALVES(halves_flushed_in, "6, 2", "2", "3")
 KERNEL_OF_HALVES(halves_flushed_out, "6, 2", "1", "3")
 
+KERNEL_OF_HALVES(halves_saturated, "23, 1", "1", "0")
+
+// Infinities that are no overflows, and others.
+kernel void saturated(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i];
+  uint low = x, high = x, reciprocal, doubled;
+  __asm__ volatile(WITH("23, 1", "1", "0",
+                        "v_fma_mixlo_f16 %0, %4, %5, 0 op_sel_hi:[0,0,0]\n"
+                        "v_fma_mixhi_f16 %1, %4, %5, 0 op_sel_hi:[1,1,0]\n"
+                        "v_rcp_f16 %2, %4\n"
+                        "v_add_f16_e64 %3, %4, 0 mul:4\n")
+                   : "+&v"(low), "+&v"(high), "=&v"(reciprocal), "=&v"(doubled)
+                   : "v"(x), "v"(y));
+  global uint* to = out + 8 * i;
+  to[0] = low, to[1] = high, to[2] = reciprocal, to[3] = doubled;
+}
+
 #define PAIRS                           \
   "v_pk_add_f32 %0, %3, %4\n"           \
   "v_pk_mul_f32 %1, %3, %4\n"           \

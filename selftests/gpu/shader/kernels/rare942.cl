@@ -21,6 +21,29 @@ kernel void bytes(global const uint* a, global const float* b, global uint* out)
   to[7] = __builtin_amdgcn_cvt_pk_bf8_f32(low, high, x, true);
 }
 
+// Rounded by random numbers, and numbers that are too large become the largest one with bit 23 of MODE.
+kernel void random_bytes(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const float x = __builtin_astype(a[i], float);
+  const int seed = b[i], old = b[i ^ 1];
+  uint fp8 = old, bf8 = old, fp8_pair = old, bf8_pair = old;
+  global uint* to = out + 8 * i;
+  to[0] = __builtin_amdgcn_cvt_sr_fp8_f32(x, seed, old, 0);
+  to[1] = __builtin_amdgcn_cvt_sr_bf8_f32(-x, seed, old, 1);
+  to[2] = __builtin_amdgcn_cvt_sr_fp8_f32(x, 0, old, 2);
+  to[3] = __builtin_amdgcn_cvt_sr_bf8_f32(x, -1, old, 3);
+  __asm__ volatile(
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\n"
+      "v_cvt_sr_fp8_f32 %0, %4, %5\n"
+      "v_cvt_sr_bf8_f32 %1, %4, %5\n"
+      "v_cvt_pk_fp8_f32 %2, %4, -%4\n"
+      "v_cvt_pk_bf8_f32 %3, %4, -%4\n"
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 0"
+      : "+&v"(fp8), "+&v"(bf8), "+&v"(fp8_pair), "+&v"(bf8_pair)
+      : "v"(x), "v"(seed));
+  to[4] = fp8, to[5] = bf8, to[6] = fp8_pair, to[7] = bf8_pair;
+}
+
 #define ATOMICS(TYPE)                                                                         \
   kernel void sums_##TYPE(global const uint* a, global const uint* b, global uint* out) {      \
     local uint row[64];                                                                       \

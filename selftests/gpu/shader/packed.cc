@@ -46,9 +46,9 @@ uint32_t half_of(uint32_t value, bool high) { return high ? value >> 16 : value 
 
 // The limits of the type of a half, to which an instruction with clamp saturates.
 template <typename T>
-uint32_t saturated(int value) {
+uint32_t saturated(int64_t value) {
   using Limits = std::numeric_limits<T>;
-  return static_cast<uint32_t>(std::clamp<int>(value, Limits::min(), Limits::max()));
+  return static_cast<uint32_t>(std::clamp<int64_t>(value, Limits::min(), Limits::max()));
 }
 
 // Which part of a register is a float.
@@ -153,12 +153,11 @@ bool can_replace_low(const Instruction& in) {
 // Both results are there before either is written, where that matters.
 template <unsigned kSources, typename F>
 void packed32(Wave& wave, const Instruction& in) {
-  if (refuses_clamp(wave, in)) return;
   constexpr uint32_t kDenormals = mode::kDenormIn32 | mode::kDenormOut32;
   const bool flushes = (wave.mode & kDenormals) != kDenormals;
   const HostRounding rounding(bits(wave.mode, 1, 0));
   const auto run = flushes ? run_packed32<kSources, F, true> : run_packed32<kSources, F, false>;
-  if (wave.exec() == wave.lane_mask() && can_replace_low<kSources>(in)) {
+  if (wave.exec() == wave.lane_mask() && !in.clamp && can_replace_low<kSources>(in)) {
     run(wave, in, in.op_sel, in.neg, wave.row(in.dst));
     run(wave, in, in.op_sel_hi, in.neg_hi, wave.row(in.dst + 1u));
     return;
@@ -166,6 +165,10 @@ void packed32(Wave& wave, const Instruction& in) {
   Row low, high;
   run(wave, in, in.op_sel, in.neg, low);
   run(wave, in, in.op_sel_hi, in.neg_hi, high);
+  if (in.clamp) {
+    clamp_floats<Floats::kWhole>(wave, low.lane);
+    clamp_floats<Floats::kWhole>(wave, high.lane);
+  }
   write_lanes(wave, in.dst, low.lane);
   write_lanes(wave, in.dst + 1u, high.lane);
 }
@@ -220,7 +223,7 @@ void fma_mix(Wave& wave, const Instruction& in) {
 
 // Whether hardware rounds between the two steps is not public; here each is fused.
 void dot2_f32_f16(Wave& wave, const Instruction& in) {
-  if (refuses_clamp(wave, in) || refuses_rounding(wave)) return;
+  if (refuses_rounding(wave)) return;
   const auto [flush, flush_result] = Denormals::of32(wave);
   const bool flush_halves = Denormals::of16(wave).flush_in;
   Lanes buffers[3], out;
@@ -243,6 +246,7 @@ void dot2_f32_f16(Wave& wave, const Instruction& in) {
     }
     out.narrow[lane] = to_bits(sum);
   }
+  if (in.clamp) clamp_floats<Floats::kWhole>(wave, out.narrow);
   write_lanes(wave, in.dst, out.narrow);
 }
 
@@ -257,60 +261,63 @@ void dot2c_f32_f16(Wave& wave, const Instruction& in) {
   dot2_f32_f16(wave, three);
 }
 
-// kSum: adds the products of the parts of a and b to c.
-template <auto kSum>
+// kSum: the sum of the products of the parts of a and b, exact, to which c is added, of the type of
+// the result.
+template <typename T, auto kSum>
 void dot(Wave& wave, const Instruction& in) {
-  if (refuses_clamp(wave, in)) return;
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    out.narrow[lane] = kSum(in, source[0][lane], source[1][lane], source[2][lane]);
+    const auto sum = kSum(in, source[0][lane], source[1][lane]);
+    const uint32_t c = source[2][lane];
+    out.narrow[lane] =
+        in.clamp ? saturated<T>(int64_t{sum} + static_cast<T>(c)) : static_cast<uint32_t>(sum) + c;
   }
   write_lanes(wave, in.dst, out.narrow);
 }
 
 template <typename T>
-uint32_t dot2(const Instruction& in, uint32_t a, uint32_t b, uint32_t c) {
+int64_t dot2(const Instruction& in, uint32_t a, uint32_t b) {
+  int64_t sum = 0;
   for (const unsigned select : {in.op_sel, in.op_sel_hi}) {
-    c += static_cast<uint32_t>(int64_t{static_cast<T>(half_of(a, select & 1))} *
-                               static_cast<T>(half_of(b, select >> 1 & 1)));
+    sum += int64_t{static_cast<T>(half_of(a, select & 1))} *
+           static_cast<T>(half_of(b, select >> 1 & 1));
   }
-  return c;
+  return sum;
 }
 
 template <typename T>
-uint32_t dot4(const Instruction&, uint32_t a, uint32_t b, uint32_t c) {
-  for (unsigned shift = 0; shift < 32; shift += 8) {
-    c += static_cast<uint32_t>(int32_t{static_cast<T>(a >> shift)} *
-                               int32_t{static_cast<T>(b >> shift)});
-  }
-  return c;
+int32_t dot4(const Instruction&, uint32_t a, uint32_t b) {
+  int32_t sum = 0;
+  for (unsigned shift = 0; shift < 32; shift += 8)
+    sum += int32_t{static_cast<T>(a >> shift)} * static_cast<T>(b >> shift);
+  return sum;
 }
 
 template <bool kSigned>
-uint32_t dot8(const Instruction&, uint32_t a, uint32_t b, uint32_t c) {
+int32_t dot8(const Instruction&, uint32_t a, uint32_t b) {
+  int32_t sum = 0;
   const auto nibble = [](uint32_t value, unsigned shift) {
     const uint32_t top = value << (28 - shift);
     return kSigned ? static_cast<int32_t>(top) >> 28 : static_cast<int32_t>(top >> 28);
   };
-  for (unsigned shift = 0; shift < 32; shift += 4) {
-    c += static_cast<uint32_t>(nibble(a, shift) * nibble(b, shift));
-  }
-  return c;
+  for (unsigned shift = 0; shift < 32; shift += 4) sum += nibble(a, shift) * nibble(b, shift);
+  return sum;
 }
 
 // Of gfx11: neg says which of the two are signed.
 template <unsigned kBits>
-uint32_t dot_iu(const Instruction& in, uint32_t a, uint32_t b, uint32_t c) {
+int32_t dot_iu(const Instruction& in, uint32_t a, uint32_t b) {
+  int32_t sum = 0;
   const auto part = [&](uint32_t value, unsigned shift, bool is_signed) {
     const uint32_t top = value << (32 - kBits - shift);
     return is_signed ? static_cast<int32_t>(top) >> (32 - kBits)
                      : static_cast<int32_t>(top >> (32 - kBits));
   };
   for (unsigned shift = 0; shift < 32; shift += kBits)
-    c += static_cast<uint32_t>(part(a, shift, in.neg & 1) * part(b, shift, in.neg & 2));
-  return c;
+    sum += part(a, shift, in.neg & 1) * part(b, shift, in.neg & 2);
+  return sum;
 }
 
 using U = uint32_t;
@@ -321,18 +328,26 @@ template <unsigned kSources, typename F>
 constexpr SpecialOp integer(std::string_view name, F) {
   return {name, packed16<kSources, false, F>};
 }
-template <typename T, typename F>
+// Of halves of the type T, in 64 bits.
+template <typename T, unsigned kSources, typename F>
+int64_t exact(U a, U b, U c) {
+  const auto wide = [](U value) { return int64_t{static_cast<T>(value)}; };
+  if constexpr (kSources == 3)
+    return F{}(wide(a), wide(b), wide(c));
+  else
+    return F{}(wide(a), wide(b));
+}
+template <typename T, unsigned kSources = 2, typename F>
 constexpr SpecialOp saturating(std::string_view name, F) {
-  return {name, [](Wave& wave, const Instruction& in) {
-            using Wrapped = decltype([](U a, U b, U) {
-              return static_cast<U>(F{}(static_cast<T>(a), static_cast<T>(b)));
-            });
-            using Clamped = decltype([](U a, U b, U) {
-              return saturated<T>(F{}(static_cast<T>(a), static_cast<T>(b)));
-            });
-            in.clamp ? packed16<2, false, Clamped, true>(wave, in)
-                     : packed16<2, false, Wrapped>(wave, in);
-          }};
+  return {
+      name, [](Wave& wave, const Instruction& in) {
+        using Wrapped =
+            decltype([](U a, U b, U c) { return static_cast<U>(exact<T, kSources, F>(a, b, c)); });
+        using Clamped =
+            decltype([](U a, U b, U c) { return saturated<T>(exact<T, kSources, F>(a, b, c)); });
+        in.clamp ? packed16<kSources, false, Clamped, true>(wave, in)
+                 : packed16<kSources, false, Wrapped>(wave, in);
+      }};
 }
 template <unsigned kSources, typename F>
 constexpr SpecialOp float16(std::string_view name, F) {
@@ -359,13 +374,13 @@ void pk_fmac_f16(Wave& wave, const Instruction& in) {
 }
 
 constexpr SpecialOp kOps[] = {
-    integer<3>("v_pk_mad_i16", [](U a, U b, U c) { return a * b + c; }),
-    integer<3>("v_pk_mad_u16", [](U a, U b, U c) { return a * b + c; }),
-    integer<2>("v_pk_mul_lo_u16", [](U a, U b, U) { return a * b; }),
-    saturating<int16_t>("v_pk_add_i16", [](int a, int b) { return a + b; }),
-    saturating<uint16_t>("v_pk_add_u16", [](int a, int b) { return a + b; }),
-    saturating<int16_t>("v_pk_sub_i16", [](int a, int b) { return a - b; }),
-    saturating<uint16_t>("v_pk_sub_u16", [](int a, int b) { return a - b; }),
+    saturating<int16_t, 3>("v_pk_mad_i16", [](auto a, auto b, auto c) { return a * b + c; }),
+    saturating<uint16_t, 3>("v_pk_mad_u16", [](auto a, auto b, auto c) { return a * b + c; }),
+    saturating<uint16_t>("v_pk_mul_lo_u16", [](auto a, auto b) { return a * b; }),
+    saturating<int16_t>("v_pk_add_i16", [](auto a, auto b) { return a + b; }),
+    saturating<uint16_t>("v_pk_add_u16", [](auto a, auto b) { return a + b; }),
+    saturating<int16_t>("v_pk_sub_i16", [](auto a, auto b) { return a - b; }),
+    saturating<uint16_t>("v_pk_sub_u16", [](auto a, auto b) { return a - b; }),
     integer<2>("v_pk_lshlrev_b16", [](U a, U b, U) { return b << (a & 15); }),
     integer<2>("v_pk_lshrrev_b16", [](U a, U b, U) { return b >> (a & 15); }),
     integer<2>("v_pk_ashrrev_i16", [](U a, U b, U) { return u(i16(b) >> (a & 15)); }),
@@ -393,14 +408,14 @@ constexpr SpecialOp kOps[] = {
     {"v_fma_mixhi_f16", fma_mix<Floats::kHigh>},
     {"v_dot2_f32_f16", dot2_f32_f16},
     {"v_dot2c_f32_f16", dot2c_f32_f16},
-    {"v_dot2_i32_i16", dot<dot2<int16_t>>},
-    {"v_dot2_u32_u16", dot<dot2<uint16_t>>},
-    {"v_dot8_i32_i4", dot<dot8<true>>},
-    {"v_dot8_u32_u4", dot<dot8<false>>},
-    {"v_dot4_i32_i8", dot<dot4<int8_t>>},
-    {"v_dot4_u32_u8", dot<dot4<uint8_t>>},
-    {"v_dot4_i32_iu8", dot<dot_iu<8>>},
-    {"v_dot8_i32_iu4", dot<dot_iu<4>>},
+    {"v_dot2_i32_i16", dot<int32_t, dot2<int16_t>>},
+    {"v_dot2_u32_u16", dot<uint32_t, dot2<uint16_t>>},
+    {"v_dot8_i32_i4", dot<int32_t, dot8<true>>},
+    {"v_dot8_u32_u4", dot<uint32_t, dot8<false>>},
+    {"v_dot4_i32_i8", dot<int32_t, dot4<int8_t>>},
+    {"v_dot4_u32_u8", dot<uint32_t, dot4<uint8_t>>},
+    {"v_dot4_i32_iu8", dot<int32_t, dot_iu<8>>},
+    {"v_dot8_i32_iu4", dot<int32_t, dot_iu<4>>},
 };
 
 }  // namespace

@@ -62,15 +62,17 @@ U reversed(U value) {
   return out;
 }
 
-U sad_u8(U a, U b, U c) {
+U sad_u8(U a, U b) {
+  U sum = 0;
   for (unsigned i = 0; i < 32; i += 8) {
     const I difference = static_cast<I>(a >> i & 0xff) - static_cast<I>(b >> i & 0xff);
-    c += static_cast<U>(std::abs(difference));
+    sum += static_cast<U>(std::abs(difference));
   }
-  return c;
+  return sum;
 }
 
-U sad_u16(U a, U b, U sum) {
+U sad_u16(U a, U b) {
+  U sum = 0;
   for (unsigned shift = 0; shift < 32; shift += 16) {
     const U x = a >> shift & 0xffff, y = b >> shift & 0xffff;
     sum += x > y ? x - y : y - x;
@@ -79,7 +81,8 @@ U sad_u16(U a, U b, U sum) {
 }
 
 // Bytes that are 0 in the second operand are skipped.
-U msad_u8(U a, U b, U sum) {
+U msad_u8(U a, U b) {
+  U sum = 0;
   for (unsigned shift = 0; shift < 32; shift += 8) {
     const U x = a >> shift & 0xff, y = b >> shift & 0xff;
     if (y) sum += x > y ? x - y : y - x;
@@ -87,14 +90,33 @@ U msad_u8(U a, U b, U sum) {
   return sum;
 }
 
+U sad_u32(U a, U b) { return a > b ? a - b : b - a; }
+
+// Operands of 32 bits, or wider ones with their values.
+template <U (*kSad)(U, U)>
+constexpr auto kSadPlus = [](auto a, auto b, auto sum) {
+  return decltype(sum){kSad(static_cast<U>(a), static_cast<U>(b))} + sum;
+};
+constexpr auto kSadHigh = [](auto a, auto b, auto sum) {
+  return decltype(sum){sad_u8(static_cast<U>(a), static_cast<U>(b)) << 16} + sum;
+};
+constexpr auto kMulU24 = [](auto a, auto b) {
+  return decltype(a){u24(static_cast<U>(a))} * u24(static_cast<U>(b));
+};
+constexpr auto kMulI24 = [](I64 a, I64 b) {
+  return I64{i24(static_cast<U>(a))} * i24(static_cast<U>(b));
+};
+constexpr auto kMadU24 = [](auto a, auto b, auto c) { return kMulU24(a, b) + c; };
+constexpr auto kMadI24 = [](I64 a, I64 b, I64 c) { return kMulI24(a, b) + c; };
+
 // Four sums, of the bytes of the first operand from its bytes 0, 1, 2 and 3 on: each is added to a
-// half of the last operand. They wrap.
-template <U (*kSad)(U, U, U)>
+// half of the last operand. They wrap, or stay at their limit.
+template <U (*kSad)(U, U), bool kClamp = false>
 constexpr auto kFourSads = [](U64 a, U b, U64 sums) {
   U64 out = 0;
   for (unsigned i = 0; i < 4; ++i) {
-    const U sum = kSad(low32(a >> 8 * i), b, low32(sums >> 16 * i) & 0xffff);
-    out |= U64{sum & 0xffff} << 16 * i;
+    const U sum = kSad(low32(a >> 8 * i), b) + (low32(sums >> 16 * i) & 0xffff);
+    out |= U64{kClamp ? std::min<U>(sum, 0xffff) : sum & 0xffff} << 16 * i;
   }
   return out;
 };
@@ -108,26 +130,28 @@ U lerp_u8(U a, U b, U round) {
   return out;
 }
 
-// Dot products of bytes, exact modulo 2^32.
-template <typename T>
-U dot4(U a, U b, U c) {
-  for (unsigned i = 0; i < 32; i += 8) {
-    c += static_cast<U>(I{static_cast<T>(a >> i)} * I{static_cast<T>(b >> i)});
-  }
-  return c;
+// Dot products of signed parts of so many bits.
+template <unsigned kBits>
+constexpr I part(U value, unsigned at) {
+  return static_cast<I>(value << (32 - kBits - at)) >> (32 - kBits);
 }
-
-// Dot products of halves and of nibbles.
-U dot2_i16(U a, U b, U c) {
-  for (unsigned i = 0; i < 32; i += 16) {
-    c += static_cast<U>(I{static_cast<int16_t>(a >> i)} * I{static_cast<int16_t>(b >> i)});
-  }
-  return c;
-}
-U dot8_i4(U a, U b, U c) {
-  const auto nibble = [](U value, unsigned i) { return static_cast<I>(value << (28 - i)) >> 28; };
-  for (unsigned i = 0; i < 32; i += 4) c += static_cast<U>(nibble(a, i) * nibble(b, i));
-  return c;
+template <unsigned kBits>
+constexpr auto kDot = [](U a, U b, U sum) {
+  for (unsigned i = 0; i < 32; i += kBits)
+    sum += static_cast<U>(part<kBits>(a, i) * part<kBits>(b, i));
+  return sum;
+};
+template <unsigned kBits>
+constexpr auto kClampedDot = [](U a, U b, I sum) {
+  I64 wide = sum;
+  for (unsigned i = 0; i < 32; i += kBits) wide += I64{part<kBits>(a, i)} * part<kBits>(b, i);
+  return std::clamp<I64>(wide, INT32_MIN, INT32_MAX);
+};
+template <unsigned kBits>
+constexpr VectorOp dot(std::string_view name) {
+  VectorOp row = accumulate<U, U, U, U>(name, kDot<kBits>);
+  row.clamped = &detail::run<decltype(kClampedDot<kBits>), I, U, U, I>;
+  return row;
 }
 
 constexpr VectorOp kOps[] = {
@@ -150,15 +174,13 @@ constexpr VectorOp kOps[] = {
     op<U, U, U>("v_mul_lo_u32", [](U a, U b) { return a * b; }),
     op<U, U, U>("v_mul_hi_u32", [](U a, U b) { return high32(U64{a} * b); }),
     op<U, I, I>("v_mul_hi_i32", [](I a, I b) { return high32(static_cast<U64>(I64{a} * b)); }),
-    op<U, U, U>("v_mul_u32_u24", [](U a, U b) { return u24(a) * u24(b); }),
+    saturating<U, U, U>("v_mul_u32_u24", kMulU24),
     op<U, U, U>("v_mul_hi_u32_u24", [](U a, U b) { return high32(U64{u24(a)} * u24(b)); }),
-    op<U, U, U>("v_mul_i32_i24",
-                [](U a, U b) { return low32(static_cast<U64>(I64{i24(a)} * i24(b))); }),
+    saturating<I, I, I>("v_mul_i32_i24", kMulI24),
     op<U, U, U>("v_mul_hi_i32_i24",
                 [](U a, U b) { return high32(static_cast<U64>(I64{i24(a)} * i24(b))); }),
-    op<U, U, U, U>("v_mad_u32_u24", [](U a, U b, U c) { return u24(a) * u24(b) + c; }),
-    op<U, U, U, U>("v_mad_i32_i24",
-                   [](U a, U b, U c) { return low32(static_cast<U64>(I64{i24(a)} * i24(b))) + c; }),
+    saturating<U, U, U, U>("v_mad_u32_u24", kMadU24),
+    saturating<I, I, I, I>("v_mad_i32_i24", kMadI24),
     op<U, U, U>("v_and_b32", kAnd),
     op<U, U, U>("v_or_b32", [](U a, U b) { return a | b; }),
     op<U, U, U>("v_xor_b32", [](U a, U b) { return a ^ b; }),
@@ -196,12 +218,13 @@ constexpr VectorOp kOps[] = {
                    [](U a, U b, U c) { return low32(join(b, a) >> (8 * (c & 3))); }),
     op<U, U, U, U>("v_perm_b32", [](U a, U b, U c) { return perm(a, b, c); }),
     op<U, U, U>("v_bcnt_u32_b32", [](U a, U b) { return static_cast<U>(std::popcount(a)) + b; }),
-    op<U, U, U, U>("v_sad_u8", [](U a, U b, U c) { return sad_u8(a, b, c); }),
-    op<U, U, U, U>("v_sad_hi_u8", [](U a, U b, U c) { return (sad_u8(a, b, 0) << 16) + c; }),
-    op<U, U, U, U>("v_sad_u16", [](U a, U b, U c) { return sad_u16(a, b, c); }),
-    op<U, U, U, U>("v_msad_u8", [](U a, U b, U c) { return msad_u8(a, b, c); }),
-    op<U64, U64, U, U64>("v_qsad_pk_u16_u8", kFourSads<sad_u8>),
-    op<U64, U64, U, U64>("v_mqsad_pk_u16_u8", kFourSads<msad_u8>),
+    saturating<U, U, U, U>("v_sad_u8", kSadPlus<sad_u8>),
+    saturating<U, U, U, U>("v_sad_hi_u8", kSadHigh),
+    saturating<U, U, U, U>("v_sad_u16", kSadPlus<sad_u16>),
+    saturating<U, U, U, U>("v_sad_u32", kSadPlus<sad_u32>),
+    saturating<U, U, U, U>("v_msad_u8", kSadPlus<msad_u8>),
+    clamping<U64, U64, U, U64>("v_qsad_pk_u16_u8", kFourSads<sad_u8>, kFourSads<sad_u8, true>),
+    clamping<U64, U64, U, U64>("v_mqsad_pk_u16_u8", kFourSads<msad_u8>, kFourSads<msad_u8, true>),
     op<uint16_t, U>("v_sat_pk_u8_i16",
                     [](U a) {
                       const auto byte = [](U half) {
@@ -219,10 +242,9 @@ constexpr VectorOp kOps[] = {
                 }),
     op<U, U, U>("v_cvt_pk_u16_u32",
                 [](U a, U b) { return std::min<U>(a, 0xffff) | std::min<U>(b, 0xffff) << 16; }),
-    op<U, U, U, U>("v_sad_u32", [](U a, U b, U c) { return (a > b ? a - b : b - a) + c; }),
-    accumulate<U, U, U, U>("v_dot2c_i32_i16", [](U a, U b, U c) { return dot2_i16(a, b, c); }),
-    accumulate<U, U, U, U>("v_dot8c_i32_i4", [](U a, U b, U c) { return dot8_i4(a, b, c); }),
-    accumulate<U, U, U, U>("v_dot4c_i32_i8", [](U a, U b, U c) { return dot4<int8_t>(a, b, c); }),
+    dot<16>("v_dot2c_i32_i16"),
+    dot<8>("v_dot4c_i32_i8"),
+    dot<4>("v_dot8c_i32_i4"),
 };
 
 }  // namespace

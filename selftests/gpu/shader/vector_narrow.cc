@@ -33,6 +33,13 @@ constexpr auto kMed3 = [](auto a, auto b, auto c) {
   return std::max(std::min(a, b), std::min(std::max(a, b), c));
 };
 
+// In 64 bits for operands that have them.
+constexpr auto kMul = [](auto a, auto b) {
+  using Wide = std::conditional_t<sizeof(a) == 8, int64_t, uint32_t>;
+  return static_cast<Wide>(a) * static_cast<Wide>(b);
+};
+constexpr auto kMad = [](auto a, auto b, auto c) { return kMul(a, b) + c; };
+
 // The largest number below 1 is the largest result.
 float fract(float value) { return std::min(value - std::floor(value), 0x1.ffcp-1f); }
 float mantissa(float value) {
@@ -63,7 +70,7 @@ constexpr VectorOp kOps[] = {
     saturating<U, U, U>("v_add_u16", kAdd),
     saturating<U, U, U>("v_sub_u16", kSub),
     saturating<U, U, U>("v_subrev_u16", kSubrev),
-    op<U, U, U>("v_mul_lo_u16", [](U a, U b) { return uint32_t{a} * b; }),
+    saturating<U, U, U>("v_mul_lo_u16", kMul),
     op<U, U, U>("v_lshlrev_b16", [](U a, U b) { return b << (a & 15); }),
     op<U, U, U>("v_lshrrev_b16", [](U a, U b) { return b >> (a & 15); }),
     op<U, U, I>("v_ashrrev_i16", [](U a, I b) { return b >> (a & 15); }),
@@ -79,13 +86,11 @@ constexpr VectorOp kOps[] = {
     op<U, U, U, U>("v_max3_u16", kMax3),
     op<I, I, I, I>("v_med3_i16", kMed3),
     op<U, U, U, U>("v_med3_u16", kMed3),
-    op<U, U, U, U>("v_mad_u16", [](U a, U b, U c) { return uint32_t{a} * b + c; }),
-    op<U, U, U, U>("v_mad_legacy_u16", [](U a, U b, U c) { return uint32_t{a} * b + c; }),
-    op<I, I, I, I>("v_mad_i16", [](I a, I b, I c) { return a * b + c; }),
-    op<uint32_t, U, U, uint32_t>("v_mad_u32_u16",
-                                 [](U a, U b, uint32_t c) { return uint32_t{a} * b + c; }),
-    op<int32_t, I, I, int32_t>("v_mad_i32_i16",
-                               [](I a, I b, int32_t c) { return int64_t{a} * b + c; }),
+    saturating<U, U, U, U>("v_mad_u16", kMad),
+    saturating<U, U, U, U>("v_mad_legacy_u16", kMad),
+    saturating<I, I, I, I>("v_mad_i16", kMad),
+    saturating<uint32_t, U, U, uint32_t>("v_mad_u32_u16", kMad),
+    saturating<int32_t, I, I, int32_t>("v_mad_i32_i16", kMad),
     op<H, H, H>("v_add_f16", [](float a, float b) { return a + b; }),
     op<H, H, H>("v_sub_f16", [](float a, float b) { return a - b; }),
     op<H, H, H>("v_subrev_f16", [](float a, float b) { return b - a; }),

@@ -174,6 +174,13 @@ constexpr VectorOp accumulate(std::string_view name, F f) {
   row.reads_dst = true;
   return row;
 }
+// g is the operation with clamp.
+template <typename D, typename... S, typename F, typename G>
+constexpr VectorOp clamping(std::string_view name, F f, G) {
+  VectorOp row = op<D, S...>(name, f);
+  row.clamped = &detail::run<G, D, S...>;
+  return row;
+}
 // An integer operation that clamp makes saturate. f is called with wider operands for that, and
 // where it would overflow.
 template <typename D, typename... S, typename F>

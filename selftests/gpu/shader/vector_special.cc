@@ -59,7 +59,6 @@ void cndmask(Wave& wave, const Instruction& in) {
 enum class Carry { kAdd, kSub, kSubrev };
 template <Carry kOp, bool kCarryIn>
 void carry(Wave& wave, const Instruction& in) {
-  if (in.clamp) return wave.refuse("clamp of an integer is not modelled");
   if (refuses_dpp(wave, in)) return;
   if (in.extra == Extra::kDpp && dpp_mask(wave, in) != wave.exec()) {
     return wave.refuse("a carry of lanes that DPP leaves out is not modelled");
@@ -77,7 +76,7 @@ void carry(Wave& wave, const Instruction& in) {
     const uint32_t result = kOp == Carry::kAdd ? without + extra : without - extra;
     const bool carries =
         kOp == Carry::kAdd ? (without < x) | (result < without) : (x < y) | (without < extra);
-    out.narrow[lane] = result;
+    out.narrow[lane] = in.clamp && carries ? (kOp == Carry::kAdd ? ~0u : 0u) : result;
     carry_out |= uint64_t{carries} << lane;
   });
   const unsigned sdst = in.sdst == Instruction::kNoSdst ? operand::kVcc : in.sdst;
@@ -88,7 +87,6 @@ void carry(Wave& wave, const Instruction& in) {
 
 template <typename T>
 void mad64(Wave& wave, const Instruction& in) {
-  if (in.clamp) return wave.refuse("clamp of an integer is not modelled");
   Lanes buffers[3], out;
   const uint32_t* a = narrow(wave, in, 0, buffers[0]);
   const uint32_t* b = narrow(wave, in, 1, buffers[1]);
@@ -98,11 +96,11 @@ void mad64(Wave& wave, const Instruction& in) {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
     const Wide product = Wide{static_cast<T>(a[lane])} * Wide{static_cast<T>(b[lane])};
     out.wide[lane] = static_cast<uint64_t>(product) + c[lane];
-    bool carry = out.wide[lane] < c[lane];
-    if constexpr (std::is_signed_v<T>) {
-      Wide ignored;
-      carry = __builtin_add_overflow(product, static_cast<Wide>(c[lane]), &ignored);
-    }
+    Wide ignored;
+    const bool carry = __builtin_add_overflow(product, static_cast<Wide>(c[lane]), &ignored);
+    using Limits = std::numeric_limits<Wide>;
+    if (in.clamp && carry)
+      out.wide[lane] = static_cast<uint64_t>(product < 0 ? Limits::min() : Limits::max());
     carry_out |= uint64_t{carry} << lane;
   }
   wave.set_mask(in.sdst, carry_out & wave.exec());
@@ -111,8 +109,7 @@ void mad64(Wave& wave, const Instruction& in) {
 
 // As v_mqsad_pk_u16_u8, with sums of 32 bits in four registers, which may be those of a source.
 void mqsad_u32(Wave& wave, const Instruction& in) {
-  if (in.src[2] < operand::kZero || in.clamp)
-    return wave.refuse(in.name() + " with clamp or of SGPRs is not modelled");
+  if (in.src[2] < operand::kZero) return wave.refuse(in.name() + " of SGPRs is not modelled");
   Lanes bytes, masks;
   vector_source(wave, in, 0, Kind::kB64, bytes);
   const uint32_t* mask = narrow(wave, in, 1, masks);
@@ -122,12 +119,12 @@ void mqsad_u32(Wave& wave, const Instruction& in) {
     const uint32_t value = constant && i == 0 ? wave.scalar(in.src[2], in) : 0;
     const uint32_t* sums = constant ? nullptr : wave.row(in.src[2] + i).lane;
     for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-      uint32_t sum = sums ? sums[lane] : value;
+      uint64_t sum = sums ? sums[lane] : value;
       for (unsigned shift = 0; shift < 32; shift += 8) {
         const int x = bytes.wide[lane] >> (8 * i + shift) & 0xff, y = mask[lane] >> shift & 0xff;
         if (y) sum += static_cast<uint32_t>(std::abs(x - y));
       }
-      out[i][lane] = sum;
+      out[i][lane] = in.clamp && sum >> 32 ? ~0u : low32(sum);
     }
   }
   for (unsigned i = 0; i < 4; ++i) write_lanes(wave, in.dst + i, out[i]);

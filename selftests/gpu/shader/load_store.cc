@@ -12,15 +12,35 @@ namespace {
 // A narrow load extends; a D16 one replaces half of the register, or clears the other half.
 enum class Half16 { kNo, kLow, kHigh };
 
+template <typename T>
+uint32_t extended(T value) {
+  using Wide = std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>;
+  return static_cast<uint32_t>(static_cast<Wide>(value));
+}
+
+// A load into LDS: to the address in M0, a doubleword of each lane.
+template <typename T>
+void load_to_lds(Wave& wave, const Instruction& in) {
+  const uint32_t base = (wave.s(operand::kM0) & 0xffff) + static_cast<uint32_t>(in.immediate);
+  for_each_active(wave, [&](unsigned lane) {
+    T value;
+    if (!read_place(wave, locate(wave, in, lane), &value, sizeof(value))) return;
+    const Place to = {.in = Place::In::kLds, .address = base + uint64_t{4} * lane, .lane = lane};
+    const uint32_t wide = extended(value);
+    write_place(wave, to, &wide, sizeof(wide));
+  });
+}
+
 template <typename T, Half16 kHalf = Half16::kNo>
 void load(Wave& wave, const Instruction& in) {
+  if (in.lds && in.format == Format::kMubuf && kHalf == Half16::kNo)
+    return load_to_lds<T>(wave, in);
   if (in.lds) return wave.refuse("a load into LDS is not modelled");
   Row& row = wave.row(in.dst);
   use_operands<sizeof(T), false>(wave, in, [&](unsigned lane, const std::byte* from) {
     T value;
     std::memcpy(&value, from, sizeof(value));
-    using Wide = std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>;
-    const auto wide = static_cast<uint32_t>(static_cast<Wide>(value));
+    const uint32_t wide = extended(value);
     uint32_t& to = row.lane[lane];
     const uint32_t kept = in.clears_half ? 0 : to;
     to = kHalf == Half16::kNo    ? wide
@@ -29,20 +49,9 @@ void load(Wave& wave, const Instruction& in) {
   });
 }
 
-// A load into LDS: to the address in M0, 4 bytes a lane.
-void load_to_lds(Wave& wave, const Instruction& in) {
-  const uint32_t base = (wave.s(operand::kM0) & 0xffff) + static_cast<uint32_t>(in.immediate);
-  for_each_active(wave, [&](unsigned lane) {
-    uint32_t value;
-    if (!read_place(wave, locate(wave, in, lane), &value, sizeof(value))) return;
-    const Place to = {.in = Place::In::kLds, .address = base + uint64_t{4} * lane, .lane = lane};
-    write_place(wave, to, &value, sizeof(value));
-  });
-}
-
 template <unsigned kDwords>
 void load_dwords(Wave& wave, const Instruction& in) {
-  if (in.lds && kDwords == 1 && in.format == Format::kMubuf) return load_to_lds(wave, in);
+  if (in.lds && kDwords == 1 && in.format == Format::kMubuf) return load_to_lds<uint32_t>(wave, in);
   if (in.lds) return wave.refuse("a load into LDS is not modelled");
   use_operands<kDwords * 4, false>(wave, in, to_rows<kDwords>(&wave.row(in.dst)));
 }
@@ -153,8 +162,13 @@ class Table {
   Table() {
     for (const std::string_view prefix : {"flat_", "global_", "scratch_", "buffer_"}) add(prefix);
 
-    own("global_load_lds_dword", load_to_lds);
-    own("scratch_load_lds_dword", load_to_lds);
+    for (const std::string_view prefix : {"global_load_lds_", "scratch_load_lds_"}) {
+      own(std::string(prefix) + "ubyte", load_to_lds<uint8_t>);
+      own(std::string(prefix) + "sbyte", load_to_lds<int8_t>);
+      own(std::string(prefix) + "ushort", load_to_lds<uint16_t>);
+      own(std::string(prefix) + "sshort", load_to_lds<int16_t>);
+      own(std::string(prefix) + "dword", load_to_lds<uint32_t>);
+    }
     own("ds_read_b32", load_dwords<1>);
     own("ds_read_b64", load_dwords<2>);
     own("ds_read_b96", load_dwords<3>);

@@ -167,5 +167,28 @@ TEST_F(Rare942Kernels, LoadsIntoLdsHaveADoublewordOfEachLane) {
   }
 }
 
+TEST_F(Rare942Kernels, BytesAndShortsAreExtendedInLds) {
+  const auto a = random(64);
+  const auto memory = [&](uint32_t at, uint32_t bytes) {
+    uint32_t value = 0;
+    std::memcpy(&value, reinterpret_cast<const char*>(a.data()) + at, bytes);
+    return value;
+  };
+  const auto ubytes = run_on("ubytes_to_lds", a, a), sbytes = run_on("sbytes_to_lds", a, a);
+  const auto ushorts = run_on("ushorts_to_lds", a, a), sshorts = run_on("sshorts_to_lds", a, a);
+  const auto buffer = run_on("buffer_to_lds", a, a);
+  for (uint32_t lane = 0; lane < 64; ++lane) {
+    // The offset counts for memory and for LDS.
+    const uint32_t from = 2 * ((lane + 61) % 64 ^ 5) + 12;
+    const auto loaded = [&](uint32_t value) { return lane < 3 ? 0x55555555 : value; };
+    ASSERT_EQ(ubytes[lane][0], loaded(memory(from, 1))) << lane;
+    ASSERT_EQ(sbytes[lane][0], loaded(static_cast<uint32_t>(i32(memory(from, 1) << 24) >> 24)));
+    ASSERT_EQ(ushorts[lane][0], loaded(memory(from, 2))) << lane;
+    ASSERT_EQ(sshorts[lane][0], loaded(static_cast<uint32_t>(i16(memory(from, 2)))));
+    const uint32_t at = 2 * (lane ^ 5);
+    ASSERT_EQ(buffer[lane][0], at < 100 ? static_cast<uint32_t>(i16(memory(at, 2))) : 0) << lane;
+  }
+}
+
 }  // namespace
 }  // namespace gpu::test

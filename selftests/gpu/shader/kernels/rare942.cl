@@ -76,3 +76,38 @@ kernel void loads_to_lds(global const uint* a, global const uint* unused, global
   out[8 * lane] = row[lane];
   out[8 * lane + 1] = row[lane + 64];
 }
+
+// The same of parts of doublewords, which are extended.
+#define PARTS_TO_LDS(NAME, LOAD)                                                                  \
+  kernel void NAME(global const uint* a, global const uint* unused, global uint* out) {           \
+    local uint row[64];                                                                           \
+    const uint lane = __builtin_amdgcn_workitem_id_x();                                           \
+    row[lane] = 0x55555555;                                                                       \
+    __builtin_amdgcn_s_waitcnt(0);                                                                \
+    __asm__ volatile("s_mov_b32 m0, %1\n" LOAD "s_waitcnt vmcnt(0)"                               \
+                     :                                                                            \
+                     : "v"((global const char*)a + 2 * (lane ^ 5)), "s"((uint)row)                \
+                     : "memory");                                                           \
+    out[8 * lane] = row[lane];                                                                    \
+  }
+PARTS_TO_LDS(ubytes_to_lds, "global_load_lds_ubyte %0, off offset:12\n")
+PARTS_TO_LDS(sbytes_to_lds, "global_load_lds_sbyte %0, off offset:12\n")
+PARTS_TO_LDS(ushorts_to_lds, "global_load_lds_ushort %0, off offset:12\n")
+PARTS_TO_LDS(sshorts_to_lds, "global_load_lds_sshort %0, off offset:12\n")
+
+kernel void buffer_to_lds(global const uint* a, global const uint* unused, global uint* out) {
+  local uint row[64];
+  const uint lane = __builtin_amdgcn_workitem_id_x();
+  typedef uint uint4_t __attribute__((ext_vector_type(4)));
+  const uint4_t resource = {(uint)(ulong)a, (uint)((ulong)a >> 32), 100, 0x20000};
+  row[lane] = 0x55555555;
+  __builtin_amdgcn_s_waitcnt(0);
+  __asm__ volatile("s_mov_b32 m0, %1\n"
+                   "s_nop 0\n"
+                   "buffer_load_sshort %0, %2, 0 offen lds\n"
+                   "s_waitcnt vmcnt(0)"
+                   :
+                   : "v"(2 * (lane ^ 5)), "s"((uint)row), "s"(resource)
+                   : "memory");
+  out[8 * lane] = row[lane];
+}

@@ -146,6 +146,22 @@ TEST_F(RareKernels, PartsOfRegistersAndOtherLanesInSumsWithCarries) {
   }
 }
 
+TEST_F(RareKernels, DoublesOfOneLaneOfEachRow) {
+  std::vector<double> a(128), b(128);
+  for (auto* values : {&a, &b})
+    for (double& value : *values) value = static_cast<double>(engine_()) * 0x1p-20 - 2000;
+  put_all(kData, a);
+  put_all(kData + 0x80000, b);
+  arguments(kData, kData + 0x80000, kOut);
+  ASSERT_TRUE(runs("doubles_of_a_lane", {.grid = {128, 1, 1}, .group = {64, 1, 1}}));
+  const auto out = get_all<std::array<double, 2>>(kOut, a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    const size_t row = i / 16 * 16;
+    ASSERT_EQ(out[i][0], i / 16 % 2 == 0 ? std::ceil(a[row + 5]) : 77) << i;
+    ASSERT_EQ(out[i][1], std::fma(-a[row + 12], b[i], 1)) << i;
+  }
+}
+
 // Doublewords beyond the end read 0 and are not written.
 TEST_F(RareKernels, ABufferMayEndWithinAnOperand) {
   const auto a = random(256);

@@ -70,7 +70,7 @@ const Case kCases[] = {
     {"Image", {0xf0200100, 0x0402}, "image_store is not modelled"},
     {"Skipping", {0xbf108081}, "skipping of vector instructions"},
     {"ScalarAtomic", {0xc20a0001, 0}, "s_atomic_add is not modelled"},
-    {"DppOfDoubles", {0x7e0830fa, 0xff015302}, "DPP of 64-bit operands"},
+    {"DppOfDoubles", {0x7e0830fa, 0xff010102}, "such DPP of 64-bit operands"},
 };
 INSTANTIATE_TEST_SUITE_P(All, RefusedInstructions, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });

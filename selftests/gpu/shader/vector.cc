@@ -158,8 +158,11 @@ bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
     wave.refuse("clamp of an integer is not modelled");
     return false;
   }
-  if (in.extra == Extra::kDpp && (is_wide(op.dst) || std::ranges::any_of(op.src, is_wide))) {
-    wave.refuse("DPP of 64-bit operands is not modelled");
+  // Those that move 64 bits at a time know one way only.
+  const bool wide = is_wide(op.dst) || std::ranges::any_of(op.src, is_wide);
+  constexpr uint32_t kRowNewbcast = 0x15;
+  if (in.extra == Extra::kDpp && wide && (in.dpp8 || bits(in.literal, 16, 12) != kRowNewbcast)) {
+    wave.refuse("such DPP of 64-bit operands is not modelled");
     return false;
   }
   return !refuses_dpp(wave, in);
@@ -231,7 +234,12 @@ const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind ki
   const bool modified = is_float(kind) && ((in.abs | in.neg) >> i & 1);
   const bool flush = !keeps_denormals && flushes_input(wave, kind);
   if (is_wide(kind)) {
-    if (code >= operand::kVgpr) {
+    if (code >= operand::kVgpr && in.extra == Extra::kDpp && i == 0) {
+      Row halves[2];
+      for (const unsigned half : {0, 1})
+        dpp_gather(wave, in, wave.row(code + half), halves[half].lane);
+      gather_wide(wave, halves, buffer);
+    } else if (code >= operand::kVgpr) {
       gather_wide(wave, &wave.row(code), buffer);
     } else {
       const uint64_t constant = wave.scalar64(code, in, kind == Kind::kF64);
@@ -307,12 +315,10 @@ void execute_vector(Wave& wave, const Instruction& in) {
   if (saturates) saturate_halves(wave, op, sources, out);
   if (modified && is_float(op.dst)) modify_output(wave, in, op.dst, out);
   if (saturates && in.omod) saturate_halves(wave, op, sources, out);
-  if (is_wide(op.dst)) {
-    blend_wide(wave, exec, out.wide, &row);
-    return;
-  }
+  const uint64_t mask = in.extra == Extra::kDpp ? dpp_mask(wave, in) : exec;
+  if (is_wide(op.dst)) return blend_wide(wave, mask, out.wide, &row);
   place(wave, in, op.dst, row, out);
-  blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : exec, out.narrow, row);
+  blend(wave, mask, out.narrow, row);
 }
 
 bool is_plain(const Instruction& in) {
@@ -382,7 +388,8 @@ void execute_indexed(Wave& wave, const Instruction& in) {
 void execute_compare(Wave& wave, const Instruction& in) {
   const VectorOp& op = *in.op;
   if (!can_execute(wave, in, op)) return;
-  if (in.extra == Extra::kDpp) return wave.refuse("DPP of a comparison is not modelled");
+  if (in.extra == Extra::kDpp && dpp_mask(wave, in) != wave.exec())
+    return wave.refuse("a comparison of lanes that DPP leaves out is not modelled");
   Lanes buffers[2];
   const void* a = vector_source(wave, in, 0, op.src[0], buffers[0], op.keeps_denormals);
   const void* b = vector_source(wave, in, 1, op.src[1], buffers[1], op.keeps_denormals);

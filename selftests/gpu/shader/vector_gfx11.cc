@@ -80,8 +80,9 @@ void set_half(uint32_t& value, uint32_t half, bool high) {
 
 // The third source is the mask.
 void cndmask16(Wave& wave, const Instruction& in) {
-  if (in.extra == Instruction::Extra::kDpp)
-    return wave.refuse("DPP of v_cndmask_b16 is not modelled");
+  if (refuses_dpp(wave, in)) return;
+  const bool dpp = in.extra == Instruction::Extra::kDpp;
+  const uint64_t written = dpp ? dpp_mask(wave, in) : wave.exec();
   const uint64_t mask = wave.mask(in.src[2], in);
   const Kind kind = in.neg || in.abs ? Kind::kF16 : Kind::kB16;
   Lanes buffers[2];
@@ -89,7 +90,7 @@ void cndmask16(Wave& wave, const Instruction& in) {
   const auto* b = static_cast<const uint32_t*>(vector_source(wave, in, 1, kind, buffers[1], true));
   Row& to = wave.row(in.dst);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    if (wave.active(lane))
+    if (written >> lane & 1)
       set_half(to.lane[lane], mask >> lane & 1 ? b[lane] : a[lane], in.op_sel & 8);
   }
 }

@@ -53,6 +53,20 @@ kernel void clamped(global const uint* a, global const uint* b, global uint* out
   to[0] = sum, to[1] = product, to[2] = fused, to[3] = kept, to[4] = wide, to[5] = low, to[6] = high;
 }
 
+// Lane 5 of each row has the first operand of all of its lanes; rows 0 and 2 are written.
+kernel void doubles_of_a_lane(global const double* a, global const double* b, global double* out) {
+  const uint i = ID;
+  const double x = a[i], y = b[i];
+  double moved = 77, sum = 1;
+  __asm__ volatile(
+      "v_ceil_f64_dpp %0, %2 row_newbcast:5 row_mask:0x5 bank_mask:0xf\n"
+      "v_fmac_f64_dpp %1, -%2, %3 row_newbcast:12 row_mask:0xf bank_mask:0xf"
+      : "+&v"(moved), "+&v"(sum)
+      : "v"(x), "v"(y));
+  out[2 * i] = moved;
+  out[2 * i + 1] = sum;
+}
+
 #define ASM3(NAME, OUT, X, Y, Z) __asm__(NAME " %0, %1, %2, %3" : "=v"(OUT) : "v"(X), "v"(Y), "v"(Z))
 
 // The upper halves are garbage that must not be read.

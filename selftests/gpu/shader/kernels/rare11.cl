@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+// Instructions of gfx11 that few kernels have, in waves of 32 lanes.
+#define LOCAL_ID __builtin_amdgcn_workitem_id_x()
+
+// Comparisons with other lanes, and halves of other lanes, of which the rows of a mask are written.
+kernel void compared_lanes(global const uint* in, global uint* out) {
+  const uint lid = LOCAL_ID;
+  const uint x = in[lid];
+  uint mask, mask_of_floats, one_half = x;
+  __asm__ volatile("v_cmp_gt_u32_e64_dpp %0, %3, %3 row_xmask:3 row_mask:0xf bank_mask:0xf\n"
+                   "v_cmp_lt_f32_dpp vcc_lo, -%3, %3 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf\n"
+                   "s_mov_b32 %1, vcc_lo\n"
+                   "v_cndmask_b16_e64_dpp %2, %3, %3, %4 row_xmask:1 row_mask:0x2 bank_mask:0xf"
+                   : "=&s"(mask), "=&s"(mask_of_floats), "+&v"(one_half)
+                   : "v"(x), "s"(0x0f0f0f0f)
+                   : "vcc");
+  global uint* to = out + 4 * lid;
+  to[0] = mask, to[1] = mask_of_floats, to[2] = one_half;
+}

@@ -203,6 +203,42 @@ TEST_F(ModeKernels, PairsOfFloatsFlushDenormals) {
   EXPECT_GT(flushes, 100u);
 }
 
+// With IEEE clear a NaN of any kind loses against a number.
+TEST_F(ModeKernels, MinimumAndMaximumIgnoreSignalingNans) {
+  std::vector<uint32_t> a(256), b(256);
+  const uint32_t numbers[] = {0x40001234, 0xc0004321, 0x7fa07d01, 0x3f003800,
+                              0xffa0fd01, 0x7fe07e01, 0x7ff47d01};
+  for (size_t i = 0; i < a.size(); ++i) a[i] = numbers[i % 7], b[i] = numbers[i / 7 % 7];
+  const auto out = run_on("picked", a, b);
+  const auto number = [](uint32_t bits) { return std::bit_cast<float>(bits); };
+  const auto wide = [](uint32_t bits) { return std::bit_cast<double>(join(1u, bits)); };
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float x = number(a[i]), y = number(b[i]);
+    // A double may be a NaN, too.
+    const uint32_t larger = std::isnan(wide(a[i]))    ? b[i]
+                            : std::isnan(wide(b[i]))  ? a[i]
+                            : wide(a[i]) < wide(b[i]) ? b[i]
+                                                      : a[i];
+    ASSERT_EQ(out[i][4], larger) << i;
+    // The halves of these words are NaNs where the words are.
+    if (std::isnan(x) && std::isnan(y)) {
+      ASSERT_TRUE(std::isnan(number(out[i][0])) && std::isnan(number(out[i][1])));
+      ASSERT_EQ(number(out[i][3]), 1.0f);
+      continue;
+    }
+    const bool first = std::isnan(y) || (!std::isnan(x) && x < y);
+    ASSERT_EQ(out[i][0], first ? a[i] : b[i]) << i;
+    const bool second = std::isnan(x) || (!std::isnan(y) && x < y);
+    ASSERT_EQ(out[i][1], second ? b[i] : a[i]) << i;
+    ASSERT_EQ(out[i][2], out[i][0]) << i;
+    if (std::isnan(x) || std::isnan(y)) {
+      ASSERT_EQ(number(out[i][3]), std::min(number(out[i][0]), 1.0f)) << i;
+      ASSERT_EQ(out[i][5], std::isnan(x) ? b[i] : a[i]) << i;
+      ASSERT_EQ(out[i][6], (std::isnan(x) ? b[i] : a[i]) & 0xffff) << i;
+    }
+  }
+}
+
 TEST_F(ModeKernels, MixesOfWidthsFlushTheDenormalsOfEach) {
   const auto a = numbers(1024), b = numbers(1024);
   const auto out = run_on("mixes_flushed", a, b);

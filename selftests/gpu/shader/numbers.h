@@ -201,14 +201,15 @@ constexpr T flushed(T value) {
 }
 constexpr uint32_t flushed_half(uint32_t half) { return half & 0x7c00 ? half : half & ~0x3ffu; }
 
-// With IEEE set: a signaling NaN comes out quiet, any other NaN loses against a number. The last
-// rule that applies counts: without branches, the compiler handles many lanes at a time.
-template <bool kMax, std::floating_point T>
+// A NaN loses against a number; with MODE.IEEE set, a signaling one comes out quiet. The last rule
+// that applies counts: without branches, the compiler handles many lanes at a time.
+template <bool kMax, bool kIeee = true, std::floating_point T>
 T pick(T a, T b) {
   T result = (a < b) == kMax ? b : a;
   result = a == b ? (std::signbit(a) == kMax ? b : a) : result;
   result = b != b ? a : result;
   result = a != a ? b : result;
+  if constexpr (!kIeee) return result;
   result = is_signaling(b) ? quiet_bit_set(b) : result;
   return is_signaling(a) ? quiet_bit_set(a) : result;
 }

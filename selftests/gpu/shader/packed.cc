@@ -358,6 +358,20 @@ constexpr SpecialOp float32(std::string_view name, F) {
   return {name, packed32<kSources, F>};
 }
 
+template <bool kMax>
+constexpr SpecialOp picking(std::string_view name) {
+  return {name, [](Wave& wave, const Instruction& in) {
+            using Ieee = decltype([](U a, U b, U) {
+              return to_half(pick<kMax>(half_to_float(a), half_to_float(b)));
+            });
+            using Other = decltype([](U a, U b, U) {
+              return to_half(pick<kMax, false>(half_to_float(a), half_to_float(b)));
+            });
+            wave.mode& mode::kIeee ? packed16<2, true, Ieee>(wave, in)
+                                   : packed16<2, true, Other>(wave, in);
+          }};
+}
+
 constexpr auto kFma16 = [](U a, U b, U c) {
   return to_half(
       std::fma(double{half_to_float(a)}, double{half_to_float(b)}, double{half_to_float(c)}));
@@ -392,11 +406,8 @@ constexpr SpecialOp kOps[] = {
                [](U a, U b, U) { return to_half(half_to_float(a) + half_to_float(b)); }),
     float16<2>("v_pk_mul_f16",
                [](U a, U b, U) { return to_half(half_to_float(a) * half_to_float(b)); }),
-    float16<2>(
-        "v_pk_min_f16",
-        [](U a, U b, U) { return to_half(pick<false>(half_to_float(a), half_to_float(b))); }),
-    float16<2>("v_pk_max_f16",
-               [](U a, U b, U) { return to_half(pick<true>(half_to_float(a), half_to_float(b))); }),
+    picking<false>("v_pk_min_f16"),
+    picking<true>("v_pk_max_f16"),
     float16<3>("v_pk_fma_f16", kFma16),
     {"v_pk_fmac_f16", pk_fmac_f16},
     float32<2>("v_pk_add_f32", [](float a, float b, float) { return a + b; }),

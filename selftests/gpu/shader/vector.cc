@@ -209,6 +209,11 @@ void saturate_halves(const Wave& wave, const VectorOp& op, const void* const* so
   }
 }
 
+VectorOp::Run run_of(const Wave& wave, const Instruction& in) {
+  if (in.clamp && in.op->clamped) return in.op->clamped;
+  return in.op->without_ieee && !(wave.mode & mode::kIeee) ? in.op->without_ieee : in.op->run;
+}
+
 // One half of a VOPD. Without an operation it is the one that selects by VCC.
 void run_half(Wave& wave, const Instruction& in, uint32_t* to) {
   Lanes buffers[3];
@@ -223,7 +228,7 @@ void run_half(Wave& wave, const Instruction& in, uint32_t* to) {
   const void* sources[3] = {};
   fetch(wave, in, *in.op, sources, buffers);
   const HostRounding rounding(rounding_of(wave, in));
-  in.op->run(to, sources[0], sources[1], sources[2], wave.lanes());
+  run_of(wave, in)(to, sources[0], sources[1], sources[2], wave.lanes());
 }
 
 }  // namespace
@@ -299,17 +304,17 @@ void execute_vector(Wave& wave, const Instruction& in) {
   const uint64_t exec = wave.exec();
   Row& row = wave.row(in.dst);
   const bool flush = flushes_output(wave, op.dst);
+  const VectorOp::Run run = run_of(wave, in);
   const bool saturates = op.dst == Kind::kF16 && wave.mode & mode::kFp16Ovfl;
   const bool plain = in.extra == Extra::kNone || in.extra == Extra::kLiteral;
   const bool modified = in.omod || in.clamp;
   const bool half = in.op_sel & 8 || (is_16bit(op.dst) && is_gfx11(in.isa));
   if (exec == wave.lane_mask() && plain && !modified && !flush && !saturates && !is_wide(op.dst) &&
       !half) {
-    op.run(row.lane, sources[0], sources[1], sources[2], wave.lanes());
+    run(row.lane, sources[0], sources[1], sources[2], wave.lanes());
     return;
   }
   Lanes out;
-  const VectorOp::Run run = in.clamp && op.clamped ? op.clamped : op.run;
   run(out.narrow, sources[0], sources[1], sources[2], wave.lanes());
   if (flush) flush_lanes(op.dst, out, wave.lanes());
   if (saturates) saturate_halves(wave, op, sources, out);
@@ -345,7 +350,7 @@ void execute_plain(Wave& wave, const Instruction& in) {
     const uint32_t value = wave.scalar(code, in);
     each_lane(wave.lanes(), [&](size_t lane) { constants[i].lane[lane] = value; });
   }
-  op.run(row.lane, sources[0], sources[1], sources[2], wave.lanes());
+  run_of(wave, in)(row.lane, sources[0], sources[1], sources[2], wave.lanes());
 }
 
 // Both halves read their sources before either writes.

@@ -18,8 +18,10 @@ constexpr auto kAdd = [](auto a, auto b) { return a + b; };
 constexpr auto kSub = [](auto a, auto b) { return a - b; };
 constexpr auto kMul = [](auto a, auto b) { return a * b; };
 constexpr auto kFma = [](auto a, auto b, auto c) { return std::fma(a, b, c); };
-constexpr auto kMin = [](auto a, auto b) { return pick<false>(a, b); };
-constexpr auto kMax = [](auto a, auto b) { return pick<true>(a, b); };
+template <bool kIeee>
+constexpr auto kMin = [](auto a, auto b) { return pick<false, kIeee>(a, b); };
+template <bool kIeee>
+constexpr auto kMax = [](auto a, auto b) { return pick<true, kIeee>(a, b); };
 constexpr auto kTrunc = [](auto a) { return std::trunc(a); };
 constexpr auto kCeil = [](auto a) { return std::ceil(a); };
 constexpr auto kFloor = [](auto a) { return std::floor(a); };
@@ -31,10 +33,14 @@ constexpr auto kMad = [](F a, F b, F c) {
   return flushed(flushed(flushed(a) * flushed(b)) + flushed(c));
 };
 
-constexpr auto kMin3 = [](F a, F b, F c) { return pick<false>(pick<false>(a, b), c); };
-constexpr auto kMax3 = [](F a, F b, F c) { return pick<true>(pick<true>(a, b), c); };
+template <bool kIeee>
+constexpr auto kMin3 =
+    [](F a, F b, F c) { return pick<false, kIeee>(pick<false, kIeee>(a, b), c); };
+template <bool kIeee>
+constexpr auto kMax3 = [](F a, F b, F c) { return pick<true, kIeee>(pick<true, kIeee>(a, b), c); };
+template <bool kIeee>
 constexpr auto kMed3 = [](F a, F b, F c) {
-  if (a != a || b != b || c != c) return kMin3(a, b, c);
+  if (a != a || b != b || c != c) return kMin3<kIeee>(a, b, c);
   return pick<true>(pick<false>(a, b), pick<false>(pick<true>(a, b), c));
 };
 
@@ -107,11 +113,11 @@ constexpr VectorOp kFloats[] = {
     op<F, F, F>("v_subrev_f32", [](F a, F b) { return b - a; }),
     op<F, F, F>("v_mul_f32", kMul),
     op<F, F, F>("v_mul_legacy_f32", [](F a, F b) { return a == 0 || b == 0 ? 0.0f : a * b; }),
-    op<F, F, F>("v_min_f32", kMin),
-    op<F, F, F>("v_max_f32", kMax),
-    op<F, F, F, F>("v_min3_f32", kMin3),
-    op<F, F, F, F>("v_max3_f32", kMax3),
-    op<F, F, F, F>("v_med3_f32", kMed3),
+    by_ieee<F, F, F>("v_min_f32", kMin<true>, kMin<false>),
+    by_ieee<F, F, F>("v_max_f32", kMax<true>, kMax<false>),
+    by_ieee<F, F, F, F>("v_min3_f32", kMin3<true>, kMin3<false>),
+    by_ieee<F, F, F, F>("v_max3_f32", kMax3<true>, kMax3<false>),
+    by_ieee<F, F, F, F>("v_med3_f32", kMed3<true>, kMed3<false>),
     op<F, F, F, F>("v_fma_f32", kFma),
     accumulate<F, F, F, F>("v_fmac_f32", kFma),
     accumulate<F, F, F, F>("v_mac_f32", kMad),
@@ -142,8 +148,8 @@ constexpr VectorOp kFloats[] = {
 constexpr VectorOp kDoubles[] = {
     op<D, D, D>("v_add_f64", kAdd),
     op<D, D, D>("v_mul_f64", kMul),
-    op<D, D, D>("v_min_f64", kMin),
-    op<D, D, D>("v_max_f64", kMax),
+    by_ieee<D, D, D>("v_min_f64", kMin<true>, kMin<false>),
+    by_ieee<D, D, D>("v_max_f64", kMax<true>, kMax<false>),
     op<D, D, D, D>("v_fma_f64", kFma),
     accumulate<D, D, D, D>("v_fmac_f64", kFma),
     op<D, D>("v_trunc_f64", kTrunc),

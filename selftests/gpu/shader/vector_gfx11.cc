@@ -16,8 +16,12 @@ using U16 = uint16_t;
 
 constexpr auto kMaxmin = [](auto a, auto b, auto c) { return std::min(std::max(a, b), c); };
 constexpr auto kMinmax = [](auto a, auto b, auto c) { return std::max(std::min(a, b), c); };
-constexpr auto kFmaxmin = [](F a, F b, F c) { return pick<false>(pick<true>(a, b), c); };
-constexpr auto kFminmax = [](F a, F b, F c) { return pick<true>(pick<false>(a, b), c); };
+template <bool kIeee>
+constexpr auto kFmaxmin =
+    [](F a, F b, F c) { return pick<false, kIeee>(pick<true, kIeee>(a, b), c); };
+template <bool kIeee>
+constexpr auto kFminmax =
+    [](F a, F b, F c) { return pick<true, kIeee>(pick<false, kIeee>(a, b), c); };
 // A product with 0 is 0.
 constexpr auto kFmaDx9 = [](F a, F b, F c) { return a == 0 || b == 0 ? c : std::fma(a, b, c); };
 
@@ -32,10 +36,10 @@ constexpr VectorOp kVectorOps[] = {
     op<U16, U16, U16>("v_xor_b16", [](U16 a, U16 b) { return a ^ b; }),
     op<I, int16_t>("v_cvt_i32_i16", [](int16_t a) { return a; }),
     op<U, U16>("v_cvt_u32_u16", [](U16 a) { return a; }),
-    op<F, F, F, F>("v_maxmin_f32", kFmaxmin),
-    op<F, F, F, F>("v_minmax_f32", kFminmax),
-    op<H, H, H, H>("v_maxmin_f16", kFmaxmin),
-    op<H, H, H, H>("v_minmax_f16", kFminmax),
+    by_ieee<F, F, F, F>("v_maxmin_f32", kFmaxmin<true>, kFmaxmin<false>),
+    by_ieee<F, F, F, F>("v_minmax_f32", kFminmax<true>, kFminmax<false>),
+    by_ieee<H, H, H, H>("v_maxmin_f16", kFmaxmin<true>, kFmaxmin<false>),
+    by_ieee<H, H, H, H>("v_minmax_f16", kFminmax<true>, kFminmax<false>),
     op<I, I, I, I>("v_maxmin_i32", kMaxmin),
     op<I, I, I, I>("v_minmax_i32", kMinmax),
     op<U, U, U, U>("v_maxmin_u32", kMaxmin),

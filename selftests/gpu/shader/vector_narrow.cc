@@ -16,13 +16,18 @@ using H = Half;
 constexpr auto kFma = [](float a, float b, float c) {
   return std::fma(double{a}, double{b}, double{c});
 };
-constexpr auto kMin = [](float a, float b) { return pick<false>(a, b); };
-constexpr auto kMax = [](float a, float b) { return pick<true>(a, b); };
-constexpr auto kFmin3 = [](float a, float b, float c) { return kMin(kMin(a, b), c); };
-constexpr auto kFmax3 = [](float a, float b, float c) { return kMax(kMax(a, b), c); };
+template <bool kIeee>
+constexpr auto kMin = [](float a, float b) { return pick<false, kIeee>(a, b); };
+template <bool kIeee>
+constexpr auto kMax = [](float a, float b) { return pick<true, kIeee>(a, b); };
+template <bool kIeee>
+constexpr auto kFmin3 = [](float a, float b, float c) { return kMin<kIeee>(kMin<kIeee>(a, b), c); };
+template <bool kIeee>
+constexpr auto kFmax3 = [](float a, float b, float c) { return kMax<kIeee>(kMax<kIeee>(a, b), c); };
+template <bool kIeee>
 constexpr auto kFmed3 = [](float a, float b, float c) {
-  if (a != a || b != b || c != c) return kFmin3(a, b, c);
-  return kMax(kMin(a, b), kMin(kMax(a, b), c));
+  if (a != a || b != b || c != c) return kFmin3<kIeee>(a, b, c);
+  return kMax<true>(kMin<true>(a, b), kMin<true>(kMax<true>(a, b), c));
 };
 constexpr auto kAdd = [](auto a, auto b) { return a + b; };
 constexpr auto kSub = [](auto a, auto b) { return a - b; };
@@ -95,11 +100,11 @@ constexpr VectorOp kOps[] = {
     op<H, H, H>("v_sub_f16", [](float a, float b) { return a - b; }),
     op<H, H, H>("v_subrev_f16", [](float a, float b) { return b - a; }),
     op<H, H, H>("v_mul_f16", [](float a, float b) { return a * b; }),
-    op<H, H, H>("v_min_f16", kMin),
-    op<H, H, H>("v_max_f16", kMax),
-    op<H, H, H, H>("v_min3_f16", kFmin3),
-    op<H, H, H, H>("v_max3_f16", kFmax3),
-    op<H, H, H, H>("v_med3_f16", kFmed3),
+    by_ieee<H, H, H>("v_min_f16", kMin<true>, kMin<false>),
+    by_ieee<H, H, H>("v_max_f16", kMax<true>, kMax<false>),
+    by_ieee<H, H, H, H>("v_min3_f16", kFmin3<true>, kFmin3<false>),
+    by_ieee<H, H, H, H>("v_max3_f16", kFmax3<true>, kFmax3<false>),
+    by_ieee<H, H, H, H>("v_med3_f16", kFmed3<true>, kFmed3<false>),
     op<H, H, H, H>("v_fma_f16", kFma),
     accumulate<H, H, H, H>("v_fmac_f16", kFma),
     op<H, H, H, H>("v_fmamk_f16", kFma),

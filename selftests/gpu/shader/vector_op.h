@@ -41,6 +41,7 @@ struct VectorOp {
   bool writes_exec = false;      // v_cmpx
   bool keeps_denormals = false;  // of its sources, whatever MODE says
   Run clamped = nullptr;         // of integers: run with clamp
+  Run without_ieee = nullptr;    // if MODE.IEEE changes the result
 };
 
 // Tables of the executor, one of each file.
@@ -165,6 +166,13 @@ constexpr VectorOp op(std::string_view name, F) {
   VectorOp row = {.name = name, .dst = detail::kind_of<D>(), .run = &detail::run<F, D, S...>};
   constexpr Kind kinds[] = {detail::kind_of<S>()...};
   for (size_t i = 0; i < sizeof...(S); ++i) row.src[i] = kinds[i];
+  return row;
+}
+// The same where f is with MODE.IEEE set, and g with it clear.
+template <typename D, typename... S, typename F, typename G>
+constexpr VectorOp by_ieee(std::string_view name, F f, G) {
+  VectorOp row = op<D, S...>(name, f);
+  row.without_ieee = &detail::run<G, D, S...>;
   return row;
 }
 // The same where the last source is the old value of the destination.

@@ -79,6 +79,31 @@ KERNEL_OF_PAIRS(pairs_down, "0, 4", "2", "0")
 KERNEL_OF_PAIRS(pairs_toward_zero, "0, 4", "3", "0")
 KERNEL_OF_PAIRS(pairs_flushed, "4, 2", "0", "3")
 
+// Signaling NaNs are like others if IEEE is clear.
+kernel void picked(global const float* a, global const float* b, global uint* out) {
+  const uint i = ID;
+  const float x = a[i], y = b[i];
+  float low, high, lowest, middle;
+  double wide;
+  uint halves, one_half;
+  __asm__ volatile(WITH("9, 1", "0", "1",
+                        "v_min_f32 %0, %7, %8\n"
+                        "v_max_f32 %1, %7, %8\n"
+                        "v_min3_f32 %2, %7, %8, %8\n"
+                        "v_med3_f32 %3, %7, %8, 1.0\n"
+                        "v_max_f64 %4, %9, %10\n"
+                        "v_pk_min_f16 %5, %7, %8\n"
+                        "v_max_f16 %6, %7, %8\n")
+                   : "=&v"(low), "=&v"(high), "=&v"(lowest), "=&v"(middle), "=&v"(wide), "=&v"(halves),
+                     "=&v"(one_half)
+                   : "v"(x), "v"(y), "v"(__builtin_astype((float2_t){1, x}, double)),
+                     "v"(__builtin_astype((float2_t){1, y}, double)));
+  global uint* to = out + 8 * i;
+  to[0] = __builtin_astype(low, uint), to[1] = __builtin_astype(high, uint);
+  to[2] = __builtin_astype(lowest, uint), to[3] = __builtin_astype(middle, uint);
+  to[4] = (uint)(__builtin_astype(wide, ulong) >> 32), to[5] = halves, to[6] = one_half;
+}
+
 // Both widths at once, and a dot product of halves.
 kernel void mixes_flushed(global const uint* a, global const uint* b, global uint* out) {
   const uint i = ID;

@@ -117,13 +117,18 @@ std::string describe_accuracy(const std::set<std::string>& names) {
       "v_sqrt_f16", "v_rcp_f64", "v_rsq_f64", "v_sqrt_f64"};
   static const std::set<std::string, std::less<>> kApproximate = {
       "v_sin_f32", "v_cos_f32", "v_sin_f16", "v_cos_f16", "v_dot2_f32_f16", "v_dot2c_f32_f16"};
+  const auto packs_normalized = [](std::string_view name) {
+    return name.starts_with("v_cvt_pknorm_") || name.starts_with("v_cvt_pk_norm_") ||
+           name.starts_with("v_cvt_norm_");
+  };
   std::string within, approximate;
   size_t exact = 0;
   for (const std::string& name : names) {
     if (kWithinError.contains(name)) {
       within += " " + name;
-    } else if (kApproximate.contains(name) || adds_floats_in_memory(name) ||
-               multiplies_floats_of_gfx11(name) || multiplies_like_gfx942(name)) {
+    } else if (kApproximate.contains(name) || packs_normalized(name) ||
+               adds_floats_in_memory(name) || multiplies_floats_of_gfx11(name) ||
+               multiplies_like_gfx942(name)) {
       approximate += " " + name;
     } else {
       ++exact;

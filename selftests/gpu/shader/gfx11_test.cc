@@ -244,7 +244,7 @@ TEST_F(Gfx11Kernels, FusedOperationsAddToTheirDestination) {
 TEST_F(Gfx11Kernels, AnInstructionThatIsNotModelledStopsTheWave) {
   gpu_.arguments(kOut);
   EXPECT_EQ(gpu_.run("unknown", 1, {32, 1, 1}), Dispatch::State::kIllegal);
-  EXPECT_THAT(gpu_.complaint(), HasSubstr("v_cubeid_f32 is not modelled"));
+  EXPECT_THAT(gpu_.complaint(), HasSubstr("v_mullit_f32 is not modelled"));
   EXPECT_EQ(gpu_.get<uint32_t>(kOut, 1)[0], 1u);
 }
 

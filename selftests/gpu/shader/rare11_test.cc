@@ -45,5 +45,34 @@ TEST_F(RareGfx11Kernels, LanesAreComparedWithOthers) {
   }
 }
 
+TEST_F(RareGfx11Kernels, FloatsBecomePairsOfIntegers) {
+  std::vector<float> a(32), b(32);
+  for (auto* values : {&a, &b})
+    for (float& value : *values) value = static_cast<float>(engine_() % 200000) - 100000.5f;
+  a[1] = 0.5f, a[2] = -0.25f, a[3] = std::numeric_limits<float>::quiet_NaN(), a[4] = 32767.9f;
+  gpu_.put(kA, a);
+  gpu_.put(kB, b);
+  gpu_.arguments(kA, kB, kOut);
+  expect_done("packed_integers");
+  const auto out = gpu_.get<std::array<uint32_t, 4>>(kOut, 32);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto integer = [](float value, float smallest, float largest) {
+      const float limited = std::isnan(value) ? 0 : std::clamp(value, smallest, largest);
+      return static_cast<uint32_t>(static_cast<int32_t>(limited)) & 0xffff;
+    };
+    const auto pair = [&](float smallest, float largest) {
+      return integer(a[i], smallest, largest) | integer(b[i], smallest, largest) << 16;
+    };
+    ASSERT_EQ(out[i][1], pair(0, 65535)) << a[i] << " " << b[i];
+    ASSERT_EQ(out[i][2], pair(-32768, 32767)) << a[i] << " " << b[i];
+    const uint32_t normalized = std::isnan(a[i]) ? 0
+                                : a[i] >= 1      ? 32767
+                                : a[i] <= -1     ? 0x8001
+                                : a[i] == 0.5f   ? 16384
+                                                 : 0xe000;
+    ASSERT_EQ(out[i][0] & 0xffff, normalized) << a[i];
+  }
+}
+
 }  // namespace
 }  // namespace gpu::test

@@ -96,6 +96,40 @@ U cvt_pk_u8(F value, U which, U old) {
   return (old & ~(0xffu << shift)) | U{saturate<uint8_t>(std::nearbyint(value))} << shift;
 }
 
+// The faces of a cube by the axis with the largest magnitude, of two equal ones the last.
+constexpr bool is_z(F x, F y, F z) {
+  return std::fabs(z) >= std::fabs(x) && std::fabs(z) >= std::fabs(y);
+}
+constexpr bool is_y(F x, F y) { return std::fabs(y) >= std::fabs(x); }
+F cube_face(F x, F y, F z) {
+  if (is_z(x, y, z)) return z < 0 ? 5 : 4;
+  if (is_y(x, y)) return y < 0 ? 3 : 2;
+  return x < 0 ? 1 : 0;
+}
+F cube_s(F x, F y, F z) {
+  if (is_z(x, y, z)) return z < 0 ? -x : x;
+  if (is_y(x, y)) return x;
+  return x < 0 ? z : -z;
+}
+F cube_t(F x, F y, F z) {
+  if (is_z(x, y, z)) return -y;
+  if (is_y(x, y)) return y < 0 ? -z : z;
+  return -y;
+}
+F cube_axis(F x, F y, F z) { return 2 * (is_z(x, y, z) ? z : is_y(x, y) ? y : x); }
+
+// A number from -1 or 0 to 1 as an integer of 16 bits. NaN gives 0. How a half is rounded is not
+// documented: to even.
+template <typename T>
+U normalized(F value) {
+  constexpr int kLargest = std::numeric_limits<T>::max();
+  if (value != value) return 0;
+  const D limited = std::clamp<D>(value, std::is_signed_v<T> ? -1 : 0, 1);
+  return static_cast<uint16_t>(static_cast<I>(std::nearbyint(limited * kLargest)));
+}
+template <typename T>
+constexpr auto kTwoNormalized = [](F a, F b) { return normalized<T>(a) | normalized<T>(b) << 16; };
+
 template <Float8 kType>
 constexpr auto kFloat8 = [](U a) { return float8_to_float(kType, a & 0xff); };
 template <Float8 kType>
@@ -143,6 +177,10 @@ constexpr VectorOp kFloats[] = {
     op<F, F>("v_frexp_mant_f32", [](F a) { return mantissa(a); }),
     op<I, F>("v_frexp_exp_i32_f32", [](F a) { return exponent(a); }),
     op<F, F, F, F>("v_div_fixup_f32", kDivFixup),
+    op<F, F, F, F>("v_cubeid_f32", [](F x, F y, F z) { return cube_face(x, y, z); }),
+    op<F, F, F, F>("v_cubesc_f32", [](F x, F y, F z) { return cube_s(x, y, z); }),
+    op<F, F, F, F>("v_cubetc_f32", [](F x, F y, F z) { return cube_t(x, y, z); }),
+    op<F, F, F, F>("v_cubema_f32", [](F x, F y, F z) { return cube_axis(x, y, z); }),
 };
 
 constexpr VectorOp kDoubles[] = {
@@ -179,6 +217,12 @@ constexpr VectorOp kConversions[] = {
     op<U, F, F>("v_cvt_pkrtz_f16_f32",
                 [](F a, F b) { return to_half_toward_zero(a) | to_half_toward_zero(b) << 16; }),
     op<U, F, U, U>("v_cvt_pk_u8_f32", [](F a, U b, U c) { return cvt_pk_u8(a, b, c); }),
+    op<U, F, F>("v_cvt_pknorm_i16_f32", kTwoNormalized<int16_t>),
+    op<U, F, F>("v_cvt_pknorm_u16_f32", kTwoNormalized<uint16_t>),
+    op<U, Half, Half>("v_cvt_pknorm_i16_f16", kTwoNormalized<int16_t>),
+    op<U, Half, Half>("v_cvt_pknorm_u16_f16", kTwoNormalized<uint16_t>),
+    op<int16_t, Half>("v_cvt_norm_i16_f16", [](F a) { return normalized<int16_t>(a); }),
+    op<uint16_t, Half>("v_cvt_norm_u16_f16", [](F a) { return normalized<uint16_t>(a); }),
     op<F, D>("v_cvt_f32_f64", [](D a) { return static_cast<F>(a); }),
     op<D, F>("v_cvt_f64_f32", [](F a) { return static_cast<D>(a); }),
     op<D, I>("v_cvt_f64_i32", [](I a) { return static_cast<D>(a); }),

@@ -34,6 +34,15 @@ constexpr VectorOp kVectorOps[] = {
     op<U16, U16, U16>("v_and_b16", [](U16 a, U16 b) { return a & b; }),
     op<U16, U16, U16>("v_or_b16", [](U16 a, U16 b) { return a | b; }),
     op<U16, U16, U16>("v_xor_b16", [](U16 a, U16 b) { return a ^ b; }),
+    op<U, F, F>("v_cvt_pk_i16_f32",
+                [](F a, F b) {
+                  const auto half = [](F value) {
+                    return U{static_cast<U16>(saturate<int16_t>(value))};
+                  };
+                  return half(a) | half(b) << 16;
+                }),
+    op<U, F, F>("v_cvt_pk_u16_f32",
+                [](F a, F b) { return U{saturate<U16>(a)} | U{saturate<U16>(b)} << 16; }),
     op<I, int16_t>("v_cvt_i32_i16", [](int16_t a) { return a; }),
     op<U, U16>("v_cvt_u32_u16", [](U16 a) { return a; }),
     by_ieee<F, F, F, F>("v_maxmin_f32", kFmaxmin<true>, kFmaxmin<false>),

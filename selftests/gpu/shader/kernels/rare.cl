@@ -9,6 +9,8 @@ typedef ushort ushort2_t __attribute__((ext_vector_type(2)));
 
 #define CLAMPED(NAME, OUT, X, Y) __asm__(NAME " %0, %1, %2 clamp" : "=v"(OUT) : "v"(X), "v"(Y))
 
+#define ASM3(NAME, OUT, X, Y, Z) __asm__(NAME " %0, %1, %2, %3" : "=v"(OUT) : "v"(X), "v"(Y), "v"(Z))
+
 // Sums and differences that stop at the limits of their type.
 kernel void saturating(global const uint* a, global const uint* b, global uint* out) {
   const uint i = ID;
@@ -53,6 +55,25 @@ kernel void clamped(global const uint* a, global const uint* b, global uint* out
   to[0] = sum, to[1] = product, to[2] = fused, to[3] = kept, to[4] = wide, to[5] = low, to[6] = high;
 }
 
+// The face of a cube and the place on it, and numbers from -1 to 1 as integers.
+kernel void cubes(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i], z = a[i ^ 1];
+  global uint* to = out + 8 * i;
+  uint r[8], low, high;
+  ASM3("v_cubeid_f32", r[0], x, y, z);
+  ASM3("v_cubesc_f32", r[1], x, y, z);
+  ASM3("v_cubetc_f32", r[2], x, y, z);
+  ASM3("v_cubema_f32", r[3], x, y, z);
+  __asm__("v_cvt_pknorm_i16_f32 %0, %1, %2" : "=v"(r[4]) : "v"(x), "v"(y));
+  __asm__("v_cvt_pknorm_u16_f32 %0, %1, %2" : "=v"(r[5]) : "v"(x), "v"(y));
+  __asm__("v_cvt_pknorm_i16_f16 %0, %1, %2" : "=v"(r[6]) : "v"(x), "v"(y));
+  __asm__("v_cvt_norm_i16_f16 %0, %1" : "=v"(low) : "v"(x));
+  __asm__("v_cvt_norm_u16_f16 %0, %1" : "=v"(high) : "v"(x));
+  r[7] = low | high << 16;
+  for (uint k = 0; k < 8; ++k) to[k] = r[k];
+}
+
 // Lane 5 of each row has the first operand of all of its lanes; rows 0 and 2 are written.
 kernel void doubles_of_a_lane(global const double* a, global const double* b, global double* out) {
   const uint i = ID;
@@ -66,8 +87,6 @@ kernel void doubles_of_a_lane(global const double* a, global const double* b, gl
   out[2 * i] = moved;
   out[2 * i + 1] = sum;
 }
-
-#define ASM3(NAME, OUT, X, Y, Z) __asm__(NAME " %0, %1, %2, %3" : "=v"(OUT) : "v"(X), "v"(Y), "v"(Z))
 
 // The upper halves are garbage that must not be read.
 kernel void halves(global const uint* a, global const uint* b, global uint* out) {

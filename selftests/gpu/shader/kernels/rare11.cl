@@ -17,3 +17,15 @@ kernel void compared_lanes(global const uint* in, global uint* out) {
   global uint* to = out + 4 * lid;
   to[0] = mask, to[1] = mask_of_floats, to[2] = one_half;
 }
+
+// Integers of floats.
+kernel void packed_integers(global const uint* a, global const uint* b, global uint* out) {
+  const uint lid = LOCAL_ID;
+  const uint x = a[lid], y = b[lid];
+  uint normalized, of_unsigned, of_signed;
+  __asm__("v_cvt_pk_norm_i16_f32 %0, %1, %2" : "=v"(normalized) : "v"(x), "v"(y));
+  __asm__("v_cvt_pk_u16_f32 %0, %1, %2" : "=v"(of_unsigned) : "v"(x), "v"(y));
+  __asm__("v_cvt_pk_i16_f32 %0, %1, %2" : "=v"(of_signed) : "v"(x), "v"(y));
+  global uint* to = out + 4 * lid;
+  to[0] = normalized, to[1] = of_unsigned, to[2] = of_signed;
+}

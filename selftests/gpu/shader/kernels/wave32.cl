@@ -130,7 +130,7 @@ kernel void dots(global const uint* a, global const uint* b, global int* out) {
 // Stops at an instruction that is not modelled.
 kernel void unknown(global uint* out) {
   out[0] = 1;
-  __asm__ volatile("s_waitcnt_vscnt null, 0\n v_cubeid_f32 v1, v2, v3, v4");
+  __asm__ volatile("s_waitcnt_vscnt null, 0\n v_mullit_f32 v1, v2, v3, v4");
   out[0] = 2;
 }
 

@@ -20,11 +20,12 @@ Place place_of(const Wave& wave, unsigned row, unsigned column) {
   return {row / groups, column + kSize * (row % groups)};
 }
 
-// neg of integers: which of A and B have signs.
+// neg of integers: which of A and B have signs. Of floats: neg and neg_hi negate the low and the
+// high halves of A and B; of C, neg_hi takes the magnitude, and neg negates.
 bool refuses_matrix(Wave& wave, const Instruction& in, bool floats) {
   const bool registers = in.src[0] >= operand::kVgpr && in.src[1] >= operand::kVgpr &&
                          (in.src[2] >= operand::kVgpr || in.src[2] == operand::kZero);
-  const bool plain = !in.neg_hi && !(in.op_sel & 3) && !(floats && (in.neg || in.clamp));
+  const bool plain = !(in.op_sel & 3) && !(floats ? in.clamp : in.neg_hi || in.neg & 4);
   if (registers && plain && !(wave.mode & (mode::kRoundMask | mode::kFp16Ovfl))) return false;
   wave.refuse(in.name() + " with such modifiers is not modelled");
   return true;
@@ -72,6 +73,20 @@ uint32_t to_bf16(float value) {
   return (word + 0x7fff + (word >> 16 & 1)) >> 16;
 }
 
+// Elements of the operand i, A or B, and of C.
+template <auto kFrom>
+auto signed_from(const Instruction& in, unsigned i) {
+  const bool low = in.neg >> i & 1, high = in.neg_hi >> i & 1;
+  return [low, high](uint32_t word, unsigned item) {
+    const float value = kFrom(word, item);
+    return (item ? high : low) ? -value : value;
+  };
+}
+float signed_c(const Instruction& in, float value) {
+  const float magnitude = in.neg_hi & 4 ? std::fabs(value) : value;
+  return in.neg & 4 ? -magnitude : magnitude;
+}
+
 float product(const std::array<float, kSize>& a, const std::array<float, kSize>& b, float sum) {
   for (unsigned k = 0; k < kSize; ++k) sum = std::fma(a[k], b[k], sum);
   return sum;
@@ -80,9 +95,10 @@ float product(const std::array<float, kSize>& a, const std::array<float, kSize>&
 template <auto kFrom>
 void wmma_f32(Wave& wave, const Instruction& in) {
   if (refuses_matrix(wave, in, true)) return;
-  multiply(wave, in, gathered<2>(wave, in.src[0], kFrom), gathered<2>(wave, in.src[1], kFrom),
-           [](const auto& a, const auto& b, uint32_t c) {
-             return std::bit_cast<uint32_t>(product(a, b, std::bit_cast<float>(c)));
+  multiply(wave, in, gathered<2>(wave, in.src[0], signed_from<kFrom>(in, 0)),
+           gathered<2>(wave, in.src[1], signed_from<kFrom>(in, 1)),
+           [&](const auto& a, const auto& b, uint32_t c) {
+             return std::bit_cast<uint32_t>(product(a, b, signed_c(in, std::bit_cast<float>(c))));
            });
 }
 
@@ -91,12 +107,13 @@ template <auto kFrom, auto kTo>
 void wmma_16(Wave& wave, const Instruction& in) {
   if (refuses_matrix(wave, in, true)) return;
   const unsigned half = in.op_sel >> 2 & 1, shift = 16 * half;
-  const auto a = gathered<2>(wave, in.src[0], kFrom), b = gathered<2>(wave, in.src[1], kFrom);
+  const auto a = gathered<2>(wave, in.src[0], signed_from<kFrom>(in, 0));
+  const auto b = gathered<2>(wave, in.src[1], signed_from<kFrom>(in, 1));
   const Row* const old = &wave.row(in.dst);
   std::array<Row, kSize / 2> kept;
   std::copy_n(old, kSize * kSize / wave.lanes(), kept.begin());
   multiply(wave, in, a, b, [&](const auto& row, const auto& column, uint32_t c) {
-    return kTo(product(row, column, kFrom(c, half))) << shift;
+    return kTo(product(row, column, signed_c(in, kFrom(c, half)))) << shift;
   });
   Row* const to = &wave.row(in.dst);
   for (unsigned item = 0; item < kSize * kSize / wave.lanes(); ++item) {

@@ -74,5 +74,67 @@ TEST_F(RareGfx11Kernels, FloatsBecomePairsOfIntegers) {
   }
 }
 
+// Small integers, so that sums are exact in every type. A and B: 16 rows (columns) of 16 k.
+class SignedMatrices : public RareGfx11Kernels {
+ protected:
+  // Which halves of A and B, and what of C: negates, or takes the magnitude first.
+  struct Signs {
+    bool a_low = false, a_high = false, b_low = false, b_high = false;
+    bool c_magnitude = false, c = false;
+  };
+  enum class Type : uint8_t { kHalf, kBfloat };
+
+  std::vector<int> integers(size_t count) {
+    std::vector<int> out(count);
+    for (int& value : out) value = static_cast<int>(engine_() % 9) - 4;
+    return out;
+  }
+  static uint32_t bits_of(Type type, int value) {
+    if (type == Type::kBfloat) return std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
+    return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  }
+  static std::vector<uint32_t> packed(Type type, const std::vector<int>& values) {
+    std::vector<uint32_t> out(values.size() / 2);
+    for (size_t i = 0; i < values.size(); ++i)
+      out[i / 2] |= bits_of(type, values[i]) << 16 * (i % 2);
+    return out;
+  }
+  // Item n of a lane is row 2n or 2n + 1, of the column of the lane.
+  void expect_products(const std::string& kernel, Type type, bool narrow, const Signs& signs) {
+    const auto a = integers(256), b = integers(256), c = integers(256);
+    gpu_.put(kA, packed(type, a));
+    gpu_.put(kB, packed(type, b));
+    std::vector<uint32_t> words(256);
+    for (size_t i = 0; i < words.size(); ++i)
+      words[i] = narrow ? bits_of(type, c[i]) : std::bit_cast<uint32_t>(static_cast<float>(c[i]));
+    gpu_.put(kOut, words);
+    gpu_.arguments(kA, kB, kOut);
+    expect_done(kernel);
+    const auto out = gpu_.get<uint32_t>(kOut, 256);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const size_t lane = i / 8, column = lane % 16, row = i % 8 * 2 + lane / 16;
+      int sum = signs.c_magnitude ? std::abs(c[i]) : c[i];
+      if (signs.c) sum = -sum;
+      for (size_t k = 0; k < 16; ++k) {
+        const bool of_a = k % 2 ? signs.a_high : signs.a_low;
+        const bool of_b = k % 2 ? signs.b_high : signs.b_low;
+        const int product = a[row * 16 + k] * b[column * 16 + k];
+        sum += of_a != of_b ? -product : product;
+      }
+      ASSERT_EQ(narrow ? out[i] & 0xffff : out[i],
+                narrow ? bits_of(type, sum) : std::bit_cast<uint32_t>(static_cast<float>(sum)))
+          << row << " " << column;
+    }
+  }
+};
+
+TEST_F(SignedMatrices, OfHalvesOfOperandsAndOfSums) {
+  expect_products("negated_a_and_c", Type::kHalf, false, {.a_low = true, .c = true});
+  expect_products("negated_b_and_magnitude", Type::kBfloat, false,
+                  {.b_high = true, .c_magnitude = true, .c = true});
+  expect_products("negated_halves", Type::kHalf, true,
+                  {.a_low = true, .a_high = true, .b_low = true, .c_magnitude = true});
+}
+
 }  // namespace
 }  // namespace gpu::test

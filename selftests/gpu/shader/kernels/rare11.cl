@@ -29,3 +29,22 @@ kernel void packed_integers(global const uint* a, global const uint* b, global u
   global uint* to = out + 4 * lid;
   to[0] = normalized, to[1] = of_unsigned, to[2] = of_signed;
 }
+
+// A product of matrices with other signs. Each lane has the words of its row of A and column of B; C is
+// also the result, eight words of each lane.
+typedef uint uint8_t __attribute__((ext_vector_type(8)));
+typedef float float8_t __attribute__((ext_vector_type(8)));
+#define SIGNED(NAME, TYPE, MODIFIERS)                                                             \
+  kernel void NAME(global const uint8_t* a, global const uint8_t* b, global TYPE* c) {            \
+    const uint lid = LOCAL_ID;                                                                    \
+    const uint8_t x = a[lid % 16], y = b[lid % 16];                                               \
+    TYPE sum = c[lid];                                                                            \
+    __asm__ volatile(MODIFIERS : "+v"(sum) : "v"(x), "v"(y));                                     \
+    c[lid] = sum;                                                                                 \
+  }
+SIGNED(negated_a_and_c, float8_t,
+       "v_wmma_f32_16x16x16_f16 %0, %1, %2, %0 neg_lo:[1,0,1] neg_hi:[0,0,0]")
+SIGNED(negated_b_and_magnitude, float8_t,
+       "v_wmma_f32_16x16x16_bf16 %0, %1, %2, %0 neg_lo:[0,0,1] neg_hi:[0,1,1]")
+SIGNED(negated_halves, uint8_t,
+       "v_wmma_f16_16x16x16_f16 %0, %1, %2, %0 neg_lo:[1,1,0] neg_hi:[1,0,1]")

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "shader/vector_op.h"
+#include "shader/packed.h"
 
 namespace gpu::shader {
 namespace {
@@ -40,7 +40,7 @@ ByName collect() {
     }
   }
   for (const auto ops :
-       {scalar_ops(), program_ops(), hardware_ops(), special_vector_ops(), packed_ops(),
+       {scalar_ops(), program_ops(), hardware_ops(), special_vector_ops(), packed_ops(), dot_ops(),
         matrix_ops(), load_store_ops(), format_ops(), atomic_ops(), gws_ops()}) {
     for (const SpecialOp& op : ops) out[op.name] = {.handler = op.handler};
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "shader/buffer.h"
+#include "shader/image.h"
 
 namespace gpu::shader {
 namespace {
@@ -194,6 +195,8 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
     case Format::kMubuf:
     case Format::kMtbuf:
       return is_gfx11(in.isa) ? gfx11_buffer(wave, in, lane, extra) : buffer(wave, in, lane, extra);
+    case Format::kMimg:
+      return image_place(wave, in, lane);
     default:
       return {.in = Place::In::kLds,
               .address = lds_address(wave.row(in.address).lane[lane], extra),

@@ -18,7 +18,8 @@ struct Place {
 // LDS addresses wrap: a compiler may add an offset to an address below 0.
 constexpr uint64_t lds_address(uint32_t address, uint32_t offset) { return address + offset; }
 
-// For a FLAT, SCRATCH, GLOBAL, MUBUF or DS instruction; extra is added to the offset.
+// For a FLAT, SCRATCH, GLOBAL, MUBUF or DS instruction; extra is added to the offset. For an atomic
+// operation on an image, too.
 Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra = 0);
 
 // False: the access faulted, and the wave stops. Nowhere reads as zero and drops writes, as do

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Atomic operations of FLAT, GLOBAL, MUBUF and DS, and what lanes exchange through the LDS unit.
-// Lanes go in ascending order. Operations on memory are atomic also against the guest's CPUs.
+// Atomic operations of FLAT, GLOBAL, MUBUF, MIMG and DS, and what lanes exchange through the LDS
+// unit. Lanes go in ascending order. Operations on memory are atomic also against the guest's CPUs.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -55,6 +55,15 @@ void atomic_op(Wave& wave, const Instruction& in) {
     }
     if (returns) to_rows(out, lane, old);
   });
+}
+
+// The components that an instruction names say how wide the texel is.
+template <typename Narrow, typename Wide, bool kCompares, typename F>
+void image_atomic(Wave& wave, const Instruction& in) {
+  constexpr unsigned kNarrow = kCompares ? 3 : 1, kWide = kCompares ? 15 : 3;
+  if (in.dmask == kNarrow) return atomic_op<Narrow, kCompares, false, F>(wave, in);
+  if (in.dmask == kWide) return atomic_op<Wide, kCompares, false, F>(wave, in);
+  wave.refuse(in.name() + " of such components is not modelled");
 }
 
 // ds_bpermute: each lane reads the data of the lane that its address names.
@@ -152,6 +161,7 @@ class Table {
  public:
   Table() {
     for (const std::string_view prefix : {"flat_", "global_", "buffer_"}) add_memory(prefix);
+    add_images();
     own("ds_pk_add_f16", atomic_op<U, false, false, decltype(kAddHalves)>);
     own("ds_pk_add_rtn_f16", atomic_op<U, false, true, decltype(kAddHalves)>);
     own("ds_pk_add_bf16", atomic_op<U, false, false, decltype(kAddBfloats)>);
@@ -212,6 +222,24 @@ class Table {
     with("atomic_max_f32", atomic_op<float, false, false, decltype(kFmax)>);
     with("atomic_min_f64", atomic_op<double, false, false, decltype(kFmin)>);
     with("atomic_max_f64", atomic_op<double, false, false, decltype(kFmax)>);
+  }
+  void add_images() {
+    const auto with = [&](std::string_view name, Handler handler) {
+      own(std::string("image_atomic_").append(name), handler);
+    };
+    with("swap", image_atomic<U, U64, false, decltype(kSwap)>);
+    with("cmpswap", image_atomic<U, U64, true, decltype(kCmpswap)>);
+    with("add", image_atomic<U, U64, false, decltype(kAdd)>);
+    with("sub", image_atomic<U, U64, false, decltype(kSub)>);
+    with("smin", image_atomic<I, I64, false, decltype(kMin)>);
+    with("umin", image_atomic<U, U64, false, decltype(kMin)>);
+    with("smax", image_atomic<I, I64, false, decltype(kMax)>);
+    with("umax", image_atomic<U, U64, false, decltype(kMax)>);
+    with("and", image_atomic<U, U64, false, decltype(kAnd)>);
+    with("or", image_atomic<U, U64, false, decltype(kOr)>);
+    with("xor", image_atomic<U, U64, false, decltype(kXor)>);
+    with("inc", image_atomic<U, U64, false, decltype(kInc)>);
+    with("dec", image_atomic<U, U64, false, decltype(kDec)>);
   }
   template <typename Unsigned, typename Signed, bool kReturns>
   void add_ds(std::string_view u, std::string_view i, std::string_view b, std::string_view rtn) {

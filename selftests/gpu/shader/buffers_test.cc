@@ -219,8 +219,33 @@ TEST_F(Buffers, TexelsAreStoredInFrontOfTheEnd) {
   }
   gpu_.put(kB, at);
   gpu_.put(kOut, values);
-  const Resource texels = {
-      .stride = 8, .records = kRecords, .check = kIndexAndOffset, .format = kFormat32Uint2};
+  const Resource texels = {.stride = 8,
+                           .records = kRecords,
+                           .check = kIndexAndOffset,
+                           .format = kFormat32Uint2,
+                           .select = kXyzw};
+  ASSERT_EQ(run("store_texels", texels, kB, kOut), Dispatch::State::kDone) << gpu_.complaint();
+  EXPECT_THAT(gpu_.get<uint8_t>(kA, kSize), ElementsAreArray(expected));
+}
+
+// A texel of two integers with 16 bits, the second one first, as the resource says.
+TEST_F(Buffers, TexelsAreNarrowedAsTheyAreStored) {
+  constexpr uint32_t kFormat16Uint2 = 27;
+  std::vector<uint32_t> at(kLanes), values(kLanes);
+  std::vector<uint8_t> expected = memory_;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    at[i] = i, values[i] = i % 2 ? 1000 * i : ~(1000 * i);
+    const uint16_t two[] = {static_cast<uint16_t>(std::min(~values[i], 0xffffu)),
+                            static_cast<uint16_t>(std::min(values[i], 0xffffu))};
+    std::memcpy(&expected[4 * i], two, sizeof(two));
+  }
+  gpu_.put(kB, at);
+  gpu_.put(kOut, values);
+  const Resource texels = {.stride = 4,
+                           .records = kLanes,
+                           .check = kIndexAndOffset,
+                           .format = kFormat16Uint2,
+                           .select = 5 | 4 << 3};
   ASSERT_EQ(run("store_texels", texels, kB, kOut), Dispatch::State::kDone) << gpu_.complaint();
   EXPECT_THAT(gpu_.get<uint8_t>(kA, kSize), ElementsAreArray(expected));
 }

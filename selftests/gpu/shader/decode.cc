@@ -292,6 +292,20 @@ void Decoder::buffer() {
 void Decoder::mimg() {
   set(Format::kMimg, bits(first(), 24, 18));
   out.dwords = 2;
+  out.dmask = static_cast<uint8_t>(bits(first(), 11, 8));
+  out.unnormalized = bits(first(), 12, 12);
+  out.glc = bits(first(), 13, 13);
+  out.array = bits(first(), 14, 14);
+  out.a16 = bits(first(), 15, 15);
+  out.tfe = bits(first(), 17, 17);  // LWE: there is no TFE
+  out.d16 = bits(second(), 31, 31);
+  out.address = vgpr(bits(second(), 7, 0));
+  for (size_t i = 0; i < out.coordinates.size(); ++i)
+    out.coordinates[i] = static_cast<uint16_t>(out.address + i);
+  out.data = vgpr(bits(second(), 15, 8), bits(first(), 16, 16));
+  out.dst = out.data;
+  out.resource = static_cast<uint16_t>(bits(second(), 20, 16) * 4);
+  out.sampler = static_cast<uint16_t>(bits(second(), 25, 21) * 4);
 }
 
 }  // namespace

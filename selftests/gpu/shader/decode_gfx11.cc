@@ -70,6 +70,7 @@ struct Decoder {
   void ds();
   void flat();
   void mubuf();
+  void mimg();
 };
 
 // A word of DPP has modifiers only where the instruction has none itself.
@@ -257,6 +258,29 @@ void Decoder::mubuf() {
   out.saddr = out.src[0];
 }
 
+// With NSA, each coordinate has a register of its own.
+void Decoder::mimg() {
+  const bool apart = bits(first(), 0, 0);
+  set(Format::kMimg, bits(first(), 25, 18), apart ? 3 : 2);
+  out.dimension = static_cast<uint8_t>(bits(first(), 4, 2));
+  out.unnormalized = bits(first(), 7, 7);
+  out.dmask = static_cast<uint8_t>(bits(first(), 11, 8));
+  out.glc = bits(first(), 14, 14);
+  out.r128 = bits(first(), 15, 15);
+  out.a16 = bits(first(), 16, 16);
+  out.d16 = bits(first(), 17, 17);
+  out.tfe = bits(second(), 21, 21) || bits(second(), 22, 22);  // or LWE
+  out.address = vgpr(bits(second(), 7, 0));
+  out.data = vgpr(bits(second(), 15, 8));
+  out.dst = out.data;
+  out.resource = static_cast<uint16_t>(bits(second(), 20, 16) * 4);
+  out.sampler = static_cast<uint16_t>(bits(second(), 30, 26) * 4);
+  out.coordinates[0] = out.address;
+  for (unsigned i = 1; i < out.coordinates.size(); ++i)
+    out.coordinates[i] =
+        apart ? vgpr(word(2) >> 8 * (i - 1) & 0xff) : static_cast<uint16_t>(out.address + i);
+}
+
 // The words of a VOPD are those of one operation of two, or three, sources for each half. The
 // destinations have different parity.
 Instruction half_of_vopd(std::span<const uint32_t> words, bool is_second) {
@@ -324,6 +348,9 @@ Instruction decode_gfx11(std::span<const uint32_t> words) {
       case 0x38:
       case 0x3a:
         decoder.mubuf();
+        break;
+      case 0x3c:
+        decoder.mimg();
         break;
       case 0x3d:
         decoder.smem();

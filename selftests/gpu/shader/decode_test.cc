@@ -172,6 +172,7 @@ const Encoding kGfx11Encodings[] = {
     {Format::kGlobal, 128, 0xdc020000, 18, {0, 0x4000}, {0x027c0002, 0x007c0402, 0x027c0402}},
     {Format::kMubuf, 256, 0xe0000000, 18, {0, 0x4000}, {0x80410402, 0, 0x80010402}},
     {Format::kMtbuf, 16, 0xe8080000, 15, {0}, {0x80410402}},
+    {Format::kMimg, 256, 0xf0000100, 18, {0, 4}, {0x0402}},
 };
 
 std::span<const Encoding> encodings_of(Isa isa) {
@@ -321,7 +322,7 @@ std::optional<Line> parse(const std::string& line) {
 }
 
 // The registers that LLVM prints, in its order, as operand codes.
-std::vector<unsigned> registers_of(const std::string& operands) {
+std::vector<unsigned> registers_of(const std::string& text) {
   static const std::regex kRegister(
       R"(\b(v|s|a|ttmp)(\d+|\[(\d+)[:\]])|\b(vcc|exec|flat_scratch|xnack_mask)(_lo|_hi)?\b|\bm0\b)");
   static const std::map<std::string, unsigned> kFirst = {
@@ -330,6 +331,8 @@ std::vector<unsigned> registers_of(const std::string& operands) {
       {"vcc", operand::kVcc},   {"exec", operand::kExec},
       {"xnack_mask", 104},      {"flat_scratch", operand::kFlatScratch}};
   std::vector<unsigned> out;
+  // Behind them, a16 is no register.
+  const std::string operands = text.substr(0, text.find(" dmask:"));
   for (std::sregex_iterator at(operands.begin(), operands.end(), kRegister), end; at != end; ++at) {
     const std::smatch& found = *at;
     if (found[1].matched) {
@@ -352,6 +355,12 @@ std::vector<unsigned> fields_of(const Instruction& in) {
     case Format::kMubuf:
     case Format::kMtbuf:
       return {in.data, in.address, in.resource, in.saddr};
+    case Format::kMimg: {
+      std::vector<unsigned> out = {in.data};
+      out.insert(out.end(), in.coordinates.begin(), in.coordinates.end());
+      out.insert(out.end(), {in.resource, in.sampler});
+      return out;
+    }
     case Format::kDs:
     case Format::kFlat:
     case Format::kGlobal:
@@ -462,12 +471,13 @@ TEST_P(DecodeObject, AgreesWithLlvmOnEveryInstruction) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, DecodeObject,
                          testing::Values("gfx90a/basic", "gfx90a/bench", "gfx90a/grid",
-                                         "gfx90a/matrix", "gfx90a/numbers", "gfx90a/rare",
-                                         "gfx90a/registers", "gfx90a/train", "gfx942/basic",
-                                         "gfx942/grid", "gfx942/matrix942", "gfx942/numbers",
-                                         "gfx942/rare942", "gfx942/registers", "gfx942/train",
-                                         "gfx1100/basic", "gfx1100/bench", "gfx1100/grid",
-                                         "gfx1100/numbers", "gfx1100/train"),
+                                         "gfx90a/images", "gfx90a/matrix", "gfx90a/numbers",
+                                         "gfx90a/rare", "gfx90a/registers", "gfx90a/train",
+                                         "gfx942/basic", "gfx942/grid", "gfx942/matrix942",
+                                         "gfx942/numbers", "gfx942/rare942", "gfx942/registers",
+                                         "gfx942/train", "gfx1100/basic", "gfx1100/bench",
+                                         "gfx1100/grid", "gfx1100/images", "gfx1100/numbers",
+                                         "gfx1100/train"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '/', '_');

@@ -74,6 +74,13 @@ struct Instruction {
   uint16_t resource = 0;
   uint8_t offset0 = 0, offset1 = 0;
   bool glc = false, offen = false, idxen = false, lds = false, gds = false, uses_saddr = false;
+  // MIMG. Coordinates behind the last register follow in those behind it.
+  std::array<uint16_t, 5> coordinates = {};
+  uint16_t sampler = 0;
+  uint8_t dmask = 0;
+  uint8_t dimension = 0;  // DIM of gfx11
+  bool array = false;     // DA of GFX9
+  bool unnormalized = false, a16 = false, d16 = false, tfe = false, r128 = false;
   bool clears_half = false;  // a D16 load; Asic::sram_ecc
 
   Handler handler = nullptr;

@@ -253,7 +253,7 @@ constexpr std::string_view kMtbuf[] = {
     " store_format_d16_xyz store_format_d16_xyzw",
 };
 
-// Of gfx90a, which has no more of them, and of which nothing is modelled.
+// Of gfx90a, which has no more of them.
 constexpr std::string_view kMimg[] = {
     "0: image_load image_load_mip image_load_pck image_load_pck_sgn image_load_mip_pck"
     " image_load_mip_pck_sgn",

@@ -215,6 +215,23 @@ constexpr std::string_view kMtbuf[] = {
     " load_d16_format_xyz load_d16_format_xyzw store_d16_format_x store_d16_format_xy"
     " store_d16_format_xyz store_d16_format_xyzw",
 };
+constexpr std::string_view kMimg[] = {
+    "0: load load_mip load_pck load_pck_sgn load_mip_pck load_mip_pck_sgn store store_mip store_pck"
+    " store_mip_pck atomic_swap atomic_cmpswap atomic_add atomic_sub atomic_smin atomic_umin"
+    " atomic_smax atomic_umax atomic_and atomic_or atomic_xor atomic_inc atomic_dec get_resinfo"
+    " msaa_load",
+    "27: sample sample_d sample_l sample_b sample_lz sample_c sample_c_d sample_c_l sample_c_b"
+    " sample_c_lz sample_o sample_d_o sample_l_o sample_b_o sample_lz_o sample_c_o sample_c_d_o"
+    " sample_c_l_o sample_c_b_o sample_c_lz_o gather4 gather4_l gather4_b gather4_lz gather4_c"
+    " gather4_c_lz gather4_o gather4_lz_o gather4_c_lz_o get_lod sample_d_g16 sample_c_d_g16"
+    " sample_d_o_g16 sample_c_d_o_g16",
+    "64: sample_cl sample_d_cl sample_b_cl sample_c_cl sample_c_d_cl sample_c_b_cl sample_cl_o"
+    " sample_d_cl_o sample_b_cl_o sample_c_cl_o sample_c_d_cl_o sample_c_b_cl_o",
+    "84: sample_c_d_cl_g16 sample_d_cl_o_g16 sample_c_d_cl_o_g16",
+    "95: sample_d_cl_g16 gather4_cl gather4_b_cl gather4_c_cl gather4_c_l gather4_c_b"
+    " gather4_c_b_cl",
+    "144: gather4h",
+};
 // Either half of a VOPD; the last three only of the second.
 constexpr std::string_view kVopd[] = {
     "0: fmac_f32 fmaak_f32 fmamk_f32 mul_f32 add_f32 sub_f32 subrev_f32 mul_dx9_zero_f32 mov_b32"
@@ -258,6 +275,7 @@ Tables gfx11_tables() {
   add(Format::kMubuf, kMubuf, "buffer_");
   add(Format::kMubuf, kAtomics, "buffer_");
   add(Format::kMtbuf, kMtbuf, "tbuffer_");
+  add(Format::kMimg, kMimg, "image_");
   constexpr unsigned kFirstVop2 = 0x100, kFirstVop1 = 0x180;
   Names& vop3 = tables[size_t(Format::kVop3)];
   add_promoted(vop3, tables[size_t(Format::kVopc)], 0, kFirstVop2, kNotPromoted);

@@ -65,6 +65,8 @@ std::span<const SpecialOp> packed_ops();
 std::span<const SpecialOp> matrix_ops();
 std::span<const SpecialOp> load_store_ops();
 std::span<const SpecialOp> format_ops();
+std::span<const SpecialOp> image_ops();
+std::span<const SpecialOp> image_sample_ops();
 std::span<const SpecialOp> atomic_ops();
 std::span<const SpecialOp> gws_ops();
 // Of gfx11, at the place of operations of the same name.

@@ -91,7 +91,7 @@ class Names:
                                                   r'^    "(\w+)": \(')},
             "campaign": self._all("scripts/lib/ladder/rungs.py", r'^    "([\w-]+)": \(\(')
             | {"library-" + name for name in self._all("scripts/lib/ladder/rungs.py",
-                                                       r'"(\w+)": "(?:hip|roc|RCCL)')},
+                                                       r'"(\w+)": "(?:hip|roc|RCCL|OpenCL)')},
             "rung": self._all("scripts/lib/ladder/rungs.py", r'^    (?:Rung|\w*guests?)\("([\w.-]+)"')
             | self._all("scripts/lib/ladder/rungs.py", r'^GROUPS = \{"([\w-]+)"'),
             "check": self._all("scripts/*", r"^check_(\w+)\(\)"),

@@ -66,6 +66,10 @@ class Wrong(Exception):
     """What the GPU has computed differs; the message says where."""
 
 
+class Skipped(Exception):
+    """The GPU does not have what is compared; the message says what."""
+
+
 class Gpu:
     def __init__(self) -> None:
         (device,) = cl.get_platforms()[0].get_devices()[:1]
@@ -328,9 +332,8 @@ def chosen(options: dict[str, str], cases: list[str]) -> list[str]:
     return [case for case in cases if any(fnmatchcase(case, one) for one in patterns)]
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str], cases: dict[str, Callable[[Gpu], None]]) -> int:
     options = dict((*word.removeprefix("--gtest_").split("=", 1), "")[:2] for word in words)
-    cases = all_cases()
     if "list_tests" in options:
         for suite in dict.fromkeys(case.split(".")[0] for case in cases):
             print(f"{suite}.", *(f"  {case.split('.')[1]}" for case in cases if case.startswith(f"{suite}.")), sep="\n")
@@ -342,6 +345,9 @@ def main(words: list[str]) -> int:
             cases[case](gpu)
         except (Wrong, cl.Error) as error:
             print(f"conformance.py: Failure\n{error}\n[  FAILED  ] {case}", flush=True)
+        except Skipped as reason:
+            passed += 1
+            print(f"{reason}\n[  SKIPPED ] {case}", flush=True)
         else:
             passed += 1
             print(f"[       OK ] {case}", flush=True)
@@ -350,4 +356,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], all_cases()))

@@ -12,34 +12,13 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
-#include <system_error>
 #include <thread>
 
 #include "criu/program.h"
 #include "image/set.h"
 #include "tests/criu_program.h"
+#include "tests/few_threads.h"
 #include "tests/patience.h"
-
-namespace {
-
-// How many threads this process and its descendants may each create; -1: any number.
-std::atomic<int> threads_left = -1;
-
-}  // namespace
-
-// What std::thread creates a thread by. The linker replaces it.
-#define START_THREAD(kind) \
-  kind##_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE
-extern "C" {
-void START_THREAD(__real_)(void* thread, void* state, void (*depend)());
-void START_THREAD(__wrap_)(void* thread, void* state, void (*depend)()) {
-  for (int left = threads_left; left >= 0;) {
-    if (left == 0) throw std::system_error(EAGAIN, std::generic_category());
-    if (threads_left.compare_exchange_weak(left, left - 1)) break;
-  }
-  START_THREAD(__real_)(thread, state, depend);
-}
-}
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -323,9 +302,9 @@ TEST_F(Parallel, AThreadThatCannotBeCreatedFailsTheRestoreBeforeTasks) {
                 {0, "in the background: "}};
   alarm(static_cast<unsigned>(patient(std::chrono::minutes(1)) / std::chrono::seconds(1)));
   for (const auto& [most, error] : limits) {
-    threads_left = most;
+    testing_support::threads_left = most;
     EXPECT_LT(start(kStageRestore), 0);
-    threads_left = -1;
+    testing_support::threads_left = -1;
     EXPECT_THAT(log(), HasSubstr(error));
     end(kStageRestore, -1);
     EXPECT_TRUE(no_child_is_left());

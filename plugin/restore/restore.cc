@@ -491,8 +491,8 @@ Result<bool> Restore::resume(pid_t pid) {
   const bool mine = not_resumed_.contains(number);
   if (mine) {
     TRY(fetch_missing_memory(pid));
-    // No process may run on what a reset has left of its memory. RESUME notices only a reset of a
-    // GPU that the process uses through /dev/kfd, and does not name it.
+    // No process may run on what a reset has left of its memory. RESUME fails for it, too, but does
+    // not name the GPU.
     TRY(gpus_.check_memory());
     const Status resumed = resume_objects(pid, number);
     TRY(gpus_.check_memory());

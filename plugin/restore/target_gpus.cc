@@ -273,9 +273,8 @@ Assignment TargetGpus::targets() const {
 }
 
 uint32_t TargetGpus::target(uint32_t source) const {
-  const Assignment all = targets();
-  const auto found = all.find(source);
-  return found == all.end() ? 0 : found->second;
+  const auto found = std::ranges::find(sources_, source, &Gpu::gpu_id);
+  return found == sources_.end() ? 0 : chosen()[found - sources_.begin()].load();
 }
 
 Result<Fd> TargetGpus::open_render(uint32_t source) const {

@@ -431,8 +431,7 @@ scenario_faults_reset() {
   tree_ends_well "after resets"
 }
 
-# When all contents are filled, a reset loses them: before CRIU's last hook, and in RESUME. The driver does not refuse
-# RESUME of a render node for it.
+# When all contents are filled, a reset loses them: before CRIU's last hook, and in RESUME. The error names the GPU.
 scenario_faults_reset_filled() {
   local event
   need_resets

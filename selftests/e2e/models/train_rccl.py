@@ -190,10 +190,11 @@ def lead(ranks: int, steps: int, code: bytes, others: list[int]) -> int:
     return 0 if good else 1
 
 
-def follow(number: int, ranks: int, gpu: int, code: bytes, leader: int) -> int:
+def follow(number: int, ranks: int, gpu: int, code: bytes, leader: int, greeting: str = "") -> int:
     """Another rank, whose requests come from that socket."""
     rank = Rank(number, ranks, gpu, code, lambda _: os.read(leader, len(bytes(UniqueId()))))
-    say(f"member {number} is there")
+    if greeting:
+        say(greeting)
     while (what := os.read(leader, 1)) in (STEP, VERIFY):
         rank.one_step()
         if what == VERIFY:
@@ -237,7 +238,7 @@ def join(address: str) -> int:
 def main(words: list[str]) -> int:
     code = compiled()
     if words[0] == "--join":
-        return follow(1, 2, 0, code, join(words[1]))
+        return follow(1, 2, 0, code, join(words[1]), "ready: member 1")
     steps = int(words[1]) if words[1:] else 0
     if words[0] == "--wait":
         return lead(2, steps, code, [wait_for_other()])

@@ -5,52 +5,29 @@
 
 MEETING=/shared/meeting
 MEETING_SECONDS=600
-CONNECTED=(--ghost-limit 100000000 --tcp-established --link-remap)
 
 announce() { : >"$MEETING/$1"; }
 await() { wait_until $MEETING_SECONDS [ -e "$MEETING/$1" ] || fail "the other node has not announced $1"; }
 
-rccl_node() {
-  export HSA_NO_SCRATCH_RECLAIM=1 # RCCL demands it
-  export NCCL_RAS_ENABLE=0        # the monitor would connect again to a process that is being dumped
-  START_SECONDS=900 STEPS_WANTED=3
-  need_gpus 1
-  need_plugin
-}
-
-dump_here() { # dump_here NUMBER: the process of this node
-  criu_dump "dump$1" "$DIR/images" "${CONNECTED[@]}" || fail "criu dump ended with status $?"
-  connections_are_saved "$DIR/images"
-}
-
-restore_here() {
-  free_ports
-  criu_restore "restore$1" "$DIR/images" --tcp-established || fail "criu restore ended with status $?"
-  PIDS+=("$PID")
+need_rccl_node() {
+  need_rccl 1
+  export NCCL_RAS_ENABLE=0 # the monitor would connect again to a process that is being dumped
 }
 
 node2_wants_or_ended() { [ -e "$MEETING/dump-$1" ] || gone "$PID"; }
-member_is_there() { log_has 'member 1 is there' || gone "$PID"; }
 
 # Runs on node 1, for rccl_nodes.
 scenario_rccl_joins() {
   local number
-  rccl_node
-  LOG=$DIR/member.log
-  first_pid_of_scenario
-  : >"$LOG"
-  setsid "$PAYLOAD/models/train_rccl.py" --join 10.0.0.2 </dev/null >"$LOG" 2>&1 &
-  PID=$!
-  PIDS+=("$PID")
-  disown "$PID"
-  wait_until $START_SECONDS member_is_there || fail "the member is not ready"
+  need_rccl_node
+  start "$PAYLOAD/models/train_rccl.py" --join 10.0.0.2
   for ((number = 1; ; number++)); do
     wait_until $MEETING_SECONDS node2_wants_or_ended $number || fail "node 2 does nothing"
     [ -e "$MEETING/dump-$number" ] || break
-    dump_here $number
+    dump_rccl $number
     announce "dumped-$number"
     await "restore-$number"
-    restore_here $number
+    restore_rccl $number
     rm -r "$DIR/images"
     announce "restored-$number"
   done
@@ -75,13 +52,13 @@ node1_is_done() {
 # dump_nodes NUMBER: both processes are dumped and killed, this one first, and restored, this one last; sets WAVES
 dump_nodes() {
   STEP_BEFORE=$(last_step)
-  dump_here "$1"
+  dump_rccl "$1"
   announce "dump-$1"
   await "dumped-$1"
   count_waves "$DIR/images"
   announce "restore-$1"
   await "restored-$1"
-  restore_here "$1"
+  restore_rccl "$1"
   goes_on "$STEP_BEFORE" "after restore $1"
   rm -r "$DIR/images"
   echo "both nodes dumped after step $STEP_BEFORE, this one with $WAVES waves"
@@ -91,7 +68,7 @@ dump_nodes() {
 scenario_rccl_nodes() {
   local log steps number met=0
   need_pair
-  rccl_node
+  need_rccl_node
   start_nodes
   first_steps 3
   all_memory_is_right "before the dump"

@@ -163,21 +163,38 @@ scenario_library() {
   done
 }
 
+need_rccl() { # need_rccl GPUS: for a training run
+  export HSA_NO_SCRATCH_RECLAIM=1 # RCCL demands it
+  START_SECONDS=900
+  STEPS_WANTED=3
+  need_gpus "$1"
+  need_plugin
+}
+
+# dump_rccl WHAT, restore_rccl WHAT: the process and its connections, to and from DIR/images
+dump_rccl() {
+  criu_dump "dump$1" "$DIR/images" --ghost-limit 100000000 --tcp-established --link-remap ||
+    fail "criu dump ended with status $?"
+  connections_are_saved "$DIR/images"
+}
+
+restore_rccl() {
+  free_ports
+  criu_restore "restore$1" "$DIR/images" --tcp-established || fail "criu restore ended with status $?"
+  PIDS+=("$PID")
+}
+
 # dump_in_collective NUMBER: dumps and restores, again while no dump has met waves; sets WAVES. With 2 GPUs, every
 # second restore exchanges them.
 dump_in_collective() {
   local try what
   for try in 1 2 3 4 5 6; do
     what=$1-$try STEP_BEFORE=$(last_step)
-    criu_dump "dump$what" "$DIR/images" --ghost-limit 100000000 --tcp-established --link-remap ||
-      fail "criu dump ended with status $?"
-    connections_are_saved "$DIR/images"
+    dump_rccl "$what"
     count_waves "$DIR/images"
     unset AMDGPU_CRIU_MAP
     ((RANKS > 2 || ($1 + try) % 2)) || swap_gpus
-    free_ports
-    criu_restore "restore$what" "$DIR/images" --tcp-established || fail "criu restore ended with status $?"
-    PIDS+=("$PID")
+    restore_rccl "$what"
     goes_on "$STEP_BEFORE" "after restore $what"
     rm -r "$DIR/images"
     echo "dumped after step $STEP_BEFORE with $WAVES waves${AMDGPU_CRIU_MAP:+, GPUs exchanged}"
@@ -191,11 +208,7 @@ dump_in_collective() {
 scenario_rccl_train() {
   local log steps number
   : "${RANKS:=2}"
-  export HSA_NO_SCRATCH_RECLAIM=1 # RCCL demands it
-  START_SECONDS=900
-  STEPS_WANTED=3
-  need_gpus "$RANKS"
-  need_plugin
+  need_rccl "$RANKS"
   start "$PAYLOAD/models/train_rccl.py" "$RANKS"
   first_steps 3
   all_memory_is_right "before the dump"

@@ -188,7 +188,8 @@ restore_rccl() {
 # second restore exchanges them.
 dump_in_collective() {
   local try what
-  for try in 1 2 3 4 5 6; do
+  for ((try = 1; try <= 15; try++)); do
+    sleep_us $((RANDOM % 2000 * 1000)) # without this, each dump meets the same moment of a step
     what=$1-$try STEP_BEFORE=$(last_step)
     dump_rccl "$what"
     count_waves "$DIR/images"
@@ -209,6 +210,7 @@ scenario_rccl_train() {
   local log steps number
   : "${RANKS:=2}"
   need_rccl "$RANKS"
+  RANDOM=${SEED:-1}
   start "$PAYLOAD/models/train_rccl.py" "$RANKS"
   first_steps 3
   all_memory_is_right "before the dump"

@@ -138,8 +138,10 @@ def stack_table(known: Mapping[str, Outcome]) -> str:
     return _rows("", ((stack, (_cell(one, known) for one in shown)) for stack, shown in STACKS))
 
 
-def library_table(known: Mapping[str, Outcome], libraries: Mapping[str, str]) -> str:
+def library_table(known: Mapping[str, Outcome], suites: set[str], libraries: Mapping[str, str]) -> str:
     def cell(name: str) -> str:
+        if f"library-{name}" not in suites:
+            return "–"
         one, dumped = known.get(f"library-{name}"), known.get(f"dumped-{name}")
         text = one.cell() + (f", {one.seconds} s" if one.seconds else "") if one else "not run"
         if dumped:
@@ -156,8 +158,8 @@ def replace_table(text: str, table: str) -> str:
     return before + BEGIN + table + END + rest.split(END)[1]
 
 
-def tables(known: Mapping[str, Outcome]) -> dict[Path, str]:
-    return {README: stack_table(known), GUEST_README: library_table(known, LIBRARIES)}
+def tables(known: Mapping[str, Outcome], suites: set[str]) -> dict[Path, str]:
+    return {README: stack_table(known), GUEST_README: library_table(known, suites, LIBRARIES)}
 
 
 def note(top: Path, rungs: Iterable[str], every: Iterable[str], date: str) -> None:
@@ -167,5 +169,5 @@ def note(top: Path, rungs: Iterable[str], every: Iterable[str], date: str) -> No
         return
     known = parse((top / FILE).read_text()) | new
     (top / FILE).write_text(write(known))
-    for file, table in tables(known).items():
+    for file, table in tables(known, suites).items():
         (top / file).write_text(replace_table((top / file).read_text(), table))

@@ -37,7 +37,8 @@ int main_with(const Options& options) {
     say("setup failed: " + problem);
     return kSetupFailed;
   }
-  say(amdgpu_criu::formatted("ready: pid {} hip gpus 1", getpid()));
+  say(amdgpu_criu::formatted("ready: pid {} hip gpus 1, textures: {}", getpid(),
+                             programs->has_images() ? "yes" : "no, the chip has no images"));
   return run(*programs, options) ? kGood : kDamaged;
 }
 

@@ -17,6 +17,8 @@ class Programs {
   virtual std::string step(uint64_t number, uint64_t key) = 0;
   // Ends the persistent kernel.
   virtual std::string finish() = 0;
+  // Whether steps use textures and surfaces.
+  virtual bool has_images() const = 0;
 };
 
 }  // namespace e2e

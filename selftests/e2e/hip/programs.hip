@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // hip_programs: kernels that Debian's clang has compiled from HIP, launched through Debian's HIP
 // runtime, each result compared with the CPU's. Step n draws numbers (Philox) with a key made of n,
-// adds, sums, counts and multiplies them, passes them around in groups that wait for each other, and
-// gives them to a persistent kernel, which runs from the start of the program to its end. It keeps
-// numbers of its own in registers and LDS, so that every answer depends on all requests before: waves
-// that are lost or started again give wrong ones.
+// adds, sums, counts and multiplies them, passes them around in groups that wait for each other,
+// paints by a texture and a surface if the chip has images, and gives the numbers to a persistent
+// kernel, which runs from the start of the program to its end. It keeps numbers of its own in
+// registers and LDS, so that every answer depends on all requests before: waves that are lost or
+// started again give wrong ones.
 #include <hip/hip_cooperative_groups.h>
 #include <hip/hip_runtime.h>
 #include <unistd.h>
@@ -14,7 +15,9 @@
 #include <cmath>
 #include <vector>
 
+#include "hip/failure.h"
 #include "hip/programs.h"
+#include "hip/textures.h"
 
 namespace e2e {
 namespace {
@@ -173,15 +176,6 @@ __global__ void persistent(Mailbox* mail) {
 
 // --- On the CPU
 
-std::string failure(const char* what, hipError_t error) {
-  return std::string(what) + ": " + hipGetErrorString(error);
-}
-#define HIP(call)                                                                \
-  do {                                                                           \
-    if (const hipError_t error = (call); error != hipSuccess)                    \
-      return failure(#call, error);                                              \
-  } while (false)
-
 void churn(std::array<uint32_t, kChurned>& values) {
   for (uint32_t group = 0; group < kChurned; group += kGroup) {
     uint32_t* const part = values.data() + group;
@@ -198,6 +192,7 @@ class Gpu : public Programs {
   std::string start();
   std::string step(uint64_t number, uint64_t key) override;
   std::string finish() override;
+  bool has_images() const override { return textures_ != nullptr; }
 
  private:
   std::string launch(uint32_t key0, uint32_t key1);
@@ -211,6 +206,7 @@ class Gpu : public Programs {
   Mailbox* mail_ = nullptr;
   uint32_t *numbers_ = nullptr, *sums_ = nullptr, *counts_ = nullptr, *rows_ = nullptr;
   float *a_ = nullptr, *b_ = nullptr, *sum_ = nullptr, *product_ = nullptr;
+  std::unique_ptr<Textures> textures_;
   std::array<uint32_t, kChurned> churned_ = {};
   // What the CPU has computed, and what has come from the GPU.
   std::vector<uint32_t> numbers, sums, counts;
@@ -230,7 +226,9 @@ std::string Gpu::start() {
   for (uint32_t i = 0; i < kChurned; ++i) churned_[i] = i;
   persistent<<<kChurnGroups, kGroup, 0, own_>>>(mail_);
   HIP(hipGetLastError());
-  return {};
+  std::string problem;
+  textures_ = Textures::create(problem);
+  return problem;
 }
 
 std::string Gpu::launch(uint32_t key0, uint32_t key1) {
@@ -354,6 +352,7 @@ std::string Gpu::step(uint64_t number, uint64_t key) {
   if (problem.empty()) problem = launch_neighbors();
   if (problem.empty()) problem = launch_lists();
   if (problem.empty()) problem = launch_together();
+  if (problem.empty() && textures_) problem = textures_->step(static_cast<uint32_t>(key), stream_);
   return problem.empty() ? ask(static_cast<uint32_t>(number)) : problem;
 }
 

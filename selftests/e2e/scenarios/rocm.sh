@@ -10,6 +10,7 @@ scenario_hip() {
   need_gpus 2
   need_plugin
   start "$PAYLOAD/${HIP:-rocm}/bin/hip_programs"
+  sed -n 's/^ready: //p' "$LOG"
   first_steps 2
   all_memory_is_right "before the dump"
   describe_workload

@@ -38,6 +38,7 @@ STACKS: tuple[tuple[str, tuple[str | None, str | None, str | None]], ...] = (
     ("ROCm: ROCr and HIP programs", ("hip rocm-7.2 waves", "rocm-7.2-mi300x waves-debugger-mi300x",
                                      "hip-navi31 rocm-7.2-navi31 waves-debugger-navi31")),
     ("ROCm's libraries: their own tests", ("library-*-mi210", "library-*-mi300x-small", "library-*-navi31")),
+    ("BERT and ResNet18 by MIGraphX, dumped", ("migraphx", None, None)),
     ("llama.cpp by HIP, and its operations", ("llm ops", None, "llm-navi31 ops-navi31")),
     ("Vulkan by RADV, and llama.cpp by it", (None, None, "vulkan llm-vulkan ops-vulkan")),
     ("Servers and training", ("serve train", None, "serve-navi31 train-navi31")),

@@ -15,6 +15,7 @@
 #define SVM_SIZE (1024 * PAGE)
 /* The time that a thread changes memory while RESUME registers it */
 #define CHANGE_MS 1000
+#define FIRST_ROUNDS 10
 
 /* --- Memory that userfaultfd fills */
 
@@ -251,15 +252,16 @@ static int make_huge(char *at)
 	return ret || !madvise(huge, HUGE_PAGE, MADV_COLLAPSE) ? ret : -errno;
 }
 
-/* Each round invalidates the range. */
+/* Each round invalidates the range. The time counts from the end of the first rounds. */
 static void *change(void *data)
 {
 	struct changer *changer = data;
-	const long long end = milliseconds() + CHANGE_MS;
+	long long end = 0;
 
-	while (!changer->resumed && milliseconds() < end) {
+	while (!changer->resumed && (!end || milliseconds() < end)) {
 		changer->round(changer->at);
-		changer->rounds++;
+		if (++changer->rounds == FIRST_ROUNDS)
+			end = milliseconds() + CHANGE_MS;
 	}
 	return NULL;
 }
@@ -279,7 +281,7 @@ static void expect_registered(struct __test_metadata *_metadata, FIXTURE_DATA(ki
 	if (ret)
 		SKIP(return, "this memory cannot change so: %s", strerror(-ret));
 	ASSERT_EQ(0, pthread_create(&changer.thread, NULL, change, &changer));
-	while (changer.rounds < 10)
+	while (changer.rounds < FIRST_ROUNDS)
 		usleep(1000);
 	start = milliseconds();
 	before = changer.rounds;

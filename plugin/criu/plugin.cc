@@ -109,9 +109,11 @@ Result<bool> Plugin::need_interface(pid_t pid) {
 }
 
 dump::Dump& Plugin::dump() {
-  if (!dump_)
+  if (!dump_) {
     dump_ = std::make_unique<dump::Dump>(dump::DumpContext{
         api(), host_, parts_.make_engine, options_, image_directory, parts_.has_late_hook});
+    for (const pid_t pid : without_gpu_) dump_->note_dumped(pid);
+  }
   return *dump_;
 }
 
@@ -136,7 +138,10 @@ void Plugin::note_needs(pid_t pid) {
 Result<bool> Plugin::checkpoint_devices(pid_t pid) {
   // CRIU also passes -1, as a marker.
   if (stage_ != kStageDump || pid <= 0) return false;
-  if (!TRY(need_interface(pid))) return false;
+  if (!TRY(need_interface(pid))) {
+    without_gpu_.push_back(pid);
+    return false;
+  }
   if (streams_images())
     return Error(EOPNOTSUPP,
                  "with criu --stream the images of GPU state and memory would stay behind in the "

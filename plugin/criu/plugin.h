@@ -99,6 +99,7 @@ class Plugin {
   std::unique_ptr<kernel::Api> stock_;  // replaces the one in parts_
   bool chosen_ = false;
   // At most one of them exists; they refer to the members above.
+  std::vector<pid_t> without_gpu_;  // processes before the first one that uses a GPU
   std::unique_ptr<dump::Dump> dump_;
   std::string full_disk_;
   std::string needs_;

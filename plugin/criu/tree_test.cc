@@ -153,6 +153,65 @@ TEST_F(Trees, SharingWithOthersIsRefusedUnlessItMayBeCut) {
   end(kStageDump, 0);
 }
 
+// The child has no GPU file, only what stands for dma-bufs here: it is not seen by OUTSIDE.
+TEST_F(Trees, ADmabufOfAProcessThatIsNotDumpedIsRefusedUnlessItMayBeCut) {
+  const kernel::Bo bo = make_shared_bo(1);
+  add_object(state_, bo, 1);
+  state_.exported[1] = bo;
+  const Child child;
+  const Fd render = open(kRenderPath);
+  add_render(render, "exported");
+  const auto dump_it = [&](int id, const Fd& file) {
+    EXPECT_EQ(start(kStageDump), 0);
+    EXPECT_EQ(pause(getpid()), 0) << log();
+    const int result = dump_file(file, id);
+    end(kStageDump, result);
+    state_.marked.clear();
+    return result;
+  };
+  EXPECT_EQ(dump_it(1, render), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr(formatted("process {} (", child.pid())));
+  EXPECT_THAT(log(),
+              HasSubstr(formatted("the BO of 32768 bytes with handle 0 in process {}", getpid())));
+  EXPECT_THAT(log(), HasSubstr("amdgpu.cut-sharing=1"));
+  EXPECT_FALSE(state_.anything_paused());
+
+  setenv("AMDGPU_CRIU_CUT_SHARING", "1", 1);
+  EXPECT_EQ(dump_it(1, render), 0) << log();
+  unsetenv("AMDGPU_CRIU_CUT_SHARING");
+
+  // Dumped processes may have no more of the BO than a descriptor.
+  state_.renders[0].bos.clear();
+  program.log.clear();
+  EXPECT_EQ(dump_it(2, state_.objects.at(1)), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr(formatted("process {} (", child.pid())));
+  EXPECT_THAT(log(), HasSubstr("32768 bytes, open as file 0x2"));
+}
+
+// Even if that process uses no GPU, CRIU dumps its descriptors.
+TEST_F(Trees, ADmabufOfAnotherDumpedProcessIsCarried) {
+  add_object(state_, make_shared_bo(1), 1);
+  const Child child;
+  const Fd render = open(kRenderPath);
+  add_render(render, "exported");
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_EQ(pause(child.pid()), -ENOTSUP) << log();
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  EXPECT_EQ(dump_file(render, 1), 0) << log();
+  end(kStageDump, 0);
+}
+
+TEST_F(Trees, ADmabufOfATreeThatHasNothingElseIsCarried) {
+  state_.exported[1] = make_shared_bo(1);
+  add_object(state_, make_shared_bo(1), 1);
+  const Child child;
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_EQ(pause(child.pid()), -ENOTSUP) << log();
+  EXPECT_EQ(pause(getpid()), -ENOTSUP) << log();
+  EXPECT_EQ(dump_file(state_.objects.at(1), 1), 0) << log();
+  end(kStageDump, 0);
+}
+
 // CRIU opens a file of two processes in the one with the lower number. That is not the parent if
 // numbers have wrapped.
 TEST_F(Trees, AKfdFileInTheWrongProcessIsRefused) {

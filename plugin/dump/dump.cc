@@ -62,6 +62,7 @@ Status Dump::pause(pid_t pid) {
     pause_timer_.since = Interruption::Clock::now();
     status_.phase("pausing");
   }
+  dumped_.insert(pid);
   TRY(tree_.add(pid));
   return interruption_.check();
 }
@@ -170,6 +171,7 @@ Status Dump::collect() {
   if (tree_.carries_render())
     for (const OpenRender& render : tree_.renders())
       if (render.paused) renders_.push_back(TRY(checkpoint_render(render, *render.paused)));
+  if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside_dmabufs());
   if (Status status = check_mappings(); !status.ok()) {
     // A file that is not carried is a better reason than its mappings.
     if (!tree_.carries_render()) TRY(check_renders());
@@ -316,6 +318,32 @@ Status Dump::check_outside() {
                 "{}, which is not dumped, shares {} syncobjs with dumped processes, one of them "
                 "with handle {} in process {}",
                 who, outside->num_syncobjs, outside->handle, outside->paused_pid);
+  return refuse_sharing(what);
+}
+
+Status Dump::check_outside_dmabufs() {
+  outside_dmabufs_ = TRY(OutsideDmabufs::find(env_.host, dumped_));
+  const auto check = [&](const auto& record) -> Status {
+    const auto shared = TRY(outside_dmabufs_.find_bo(env_.api, kernel::render_node(any_render_),
+                                                     tree_.session(), record.bos));
+    if (!shared) return {};
+    return refuse_outside_dmabuf(
+        shared->pid, formatted("the BO of {} bytes with handle {} in process {}", shared->bo.size,
+                               shared->bo.handle, record.pid));
+  };
+  for (const image::Process& process : processes_) TRY(check(process));
+  for (const image::Render& render : renders_) TRY(check(render));
+  return {};
+}
+
+Status Dump::refuse_outside_dmabuf(pid_t holder, const std::string& what) const {
+  return refuse_sharing(formatted(
+      "process {} ({}), which is not dumped, has a dma-buf descriptor of GPU memory of dumped "
+      "processes: {}",
+      holder, host::comm_of(holder), what));
+}
+
+Status Dump::refuse_sharing(const std::string& what) const {
   if (!env_.options.cut_sharing)
     return Error::of(EOPNOTSUPP,
                      "{}. After a restore, neither side would see the writes of the other: dump "
@@ -483,6 +511,10 @@ Result<std::optional<FileKind>> Dump::describe_dmabuf(int fd, uint32_t id) {
     if (exported.error().code() == EOPNOTSUPP) return leave(exported.error());
     return std::move(exported).error();
   }
+  // Dumped processes may have no handle of it.
+  if (const host::DmabufFile* outside = outside_dmabufs_.same_as(fd))
+    TRY(refuse_outside_dmabuf(outside->pid,
+                              formatted("{} bytes, open as file {:#x}", outside->size, id)));
   return std::optional<FileKind>(std::move(*exported));
 }
 

@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "dump/doomed_images.h"
 #include "dump/object_saver.h"
+#include "dump/outside_dmabufs.h"
 #include "dump/tree.h"
 #include "image/mappings.h"
 
@@ -29,6 +31,9 @@ class Dump {
   // To be called for every process of the tree before anything else. pid must be frozen and traced
   // by the caller. Refuses state that cannot be carried.
   Status pause(pid_t pid);
+
+  // The process is dumped, too, but uses no GPU.
+  void note_dumped(pid_t pid) { dumped_.insert(pid); }
 
   // Writes the images of all paused processes, the first time; refuses mappings that cannot be
   // carried.
@@ -86,6 +91,9 @@ class Dump {
                     const image::Vma& vma) const;
   Status check_mappings() const;
   Status check_outside();
+  Status check_outside_dmabufs();
+  Status refuse_sharing(const std::string& what) const;
+  Status refuse_outside_dmabuf(pid_t holder, const std::string& what) const;
   Status collect();
   Status save_all();
   // Adds all objects to saver_.
@@ -119,6 +127,8 @@ class Dump {
   StatusLines status_;
   Tree tree_;
   ObjectSaver saver_;
+  std::set<pid_t> dumped_;  // all processes of the tree
+  OutsideDmabufs outside_dmabufs_;
   std::vector<topology::Gpu> gpus_;
   Fd any_render_;  // a file of our own, for calls that any node accepts
   std::vector<Vm> vms_;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/log.h"
+#include "dump/outside_dmabufs.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -50,9 +51,31 @@ std::vector<host::ProcessVma> writable_mappings(const Access& access) {
   return result;
 }
 
-bool may_be_written_by_others(const Access& access) {
+// For calls that any node accepts; not valid: there is no GPU.
+Result<Fd> open_any_render(const host::Host& host, Tree& tree) {
+  const auto gpus = TRY(host.gpus());
+  if (gpus.empty() && tree.renders().empty()) return Fd();
+  return host.open_render(gpus.empty() ? tree.renders().front().minor : gpus.front().render_minor);
+}
+
+// A process that has a dma-buf can map it and write to it.
+Result<bool> others_have_dmabufs(const Access& access, std::span<const VramOfGpu> vram) {
+  const Fd render = TRY(open_any_render(access.host, access.tree));
+  std::set<pid_t> tree;
+  for (const Member& member : access.tree.members()) tree.insert(member.pid);
+  const auto outside = TRY(OutsideDmabufs::find(access.host, tree));
+  for (const VramOfGpu& one : vram)
+    if (TRY(outside.find_bo(access.api, kernel::render_node(render), access.tree.session(),
+                            one.bos)))
+      return true;
+  return false;
+}
+
+bool may_be_written_by_others(const Access& access, std::span<const VramOfGpu> vram) {
   const auto outside = outside_of(access.api, access.host, access.tree);
   if (!outside.ok() || outside->num_bos > 0) return true;
+  const auto dmabufs = others_have_dmabufs(access, vram);
+  if (!dmabufs.ok() || *dmabufs) return true;
   return std::ranges::any_of(access.tree.members(), [&](const Member& member) {
     return access.host.maps_writable_dmabuf(member.pid);
   });
@@ -118,16 +141,14 @@ Result<std::vector<VramOfGpu>> vram_of(kernel::Api& api, const host::Host& host,
 }
 
 Result<kernel::Outside> outside_of(kernel::Api& api, const host::Host& host, Tree& tree) {
-  const auto gpus = TRY(host.gpus());
-  if (gpus.empty() && tree.renders().empty()) return kernel::Outside{};
-  const unsigned minor = gpus.empty() ? tree.renders().front().minor : gpus.front().render_minor;
-  const Fd render = TRY(host.open_render(minor));
+  const Fd render = TRY(open_any_render(host, tree));
+  if (!render.valid()) return kernel::Outside{};
   return api.outside(kernel::render_node(render), tree.session());
 }
 
 KeptHashes KeptHashes::compute(const Access& access, const std::vector<VramOfGpu>& vram) {
   KeptHashes result;
-  if (may_be_written_by_others(access)) {
+  if (may_be_written_by_others(access, vram)) {
     log_info("memory is not compared when work continues: other processes might write to it");
     return result;
   }
@@ -157,7 +178,9 @@ uint64_t KeptHashes::bytes() const {
 
 Result<uint64_t> KeptHashes::compare(const Access& access) const {
   uint64_t compared = 0;
-  if (kept_.empty() || may_be_written_by_others(access)) return compared;
+  std::vector<VramOfGpu> vram;
+  for (const Kept& one : kept_) vram.push_back(one.vram);
+  if (kept_.empty() || may_be_written_by_others(access, vram)) return compared;
   for (const Kept& one : kept_) {
     const auto hashes = hash_all(access, one.vram);
     if (hashes.ok())

@@ -37,7 +37,7 @@ class KeptHashes {
 
   // The GPUs compute the hashes of BOs that no process of the tree can write through a mapping.
   // What a GPU cannot hash is left out, and all if others might write: processes that share memory
-  // with the tree, and those that have mapped a dma-buf.
+  // with the tree or have a dma-buf of it, and those of the tree that have mapped a dma-buf.
   static KeptHashes compute(const Access& access, const std::vector<VramOfGpu>& vram);
 
   uint64_t bytes() const;

@@ -208,6 +208,20 @@ TEST_F(Suspending, DoesNotCompareWhatOthersHaveGotSince) {
   EXPECT_FALSE(compare(*suspension).ok());
 }
 
+// It has no GPU file, only what stands for dma-bufs here.
+TEST_F(Suspending, HashesNothingOfWhichAnotherProcessHasADmabuf) {
+  testing_support::hashes_of_gpu = -1;
+  const pid_t child = child_;
+  start_child();
+  const pid_t other = std::exchange(child_, child);
+  const auto suspension = suspend();
+  syscall(SYS_kill, other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
+  EXPECT_EQ(suspension->hashed(), 0u);
+  EXPECT_THAT(log(), HasSubstr("other processes might write"));
+}
+
 TEST_F(Suspending, HashesNothingIfADmabufIsMappedAsWritable) {
   EXPECT_EQ(hashed_with_dmabuf(PROT_READ | PROT_WRITE), 0u);
 }

@@ -153,7 +153,7 @@ bool Host::is_dmabuf(int fd) const {
   char target[64];
   const ssize_t length =
       readlink(formatted("/proc/self/fd/{}", fd).c_str(), target, sizeof(target));
-  return length > 0 && std::string_view(target, length).starts_with(config_.dmabuf_link);
+  return length > 0 && names_dmabuf({target, static_cast<size_t>(length)});
 }
 
 Result<Fd> Host::kfd_directory() const {
@@ -316,7 +316,7 @@ Result<std::vector<int>> Host::special_files_of(pid_t pid) const {
     struct stat status;
     std::error_code gone;
     const std::string target = fs::read_symlink(path, gone);
-    if (target.starts_with(config_.dmabuf_link) || target.starts_with("anon_inode:") ||
+    if (names_dmabuf(target) || target.starts_with("anon_inode:") ||
         (examine(path, status) && classify(status)))
       result.push_back(number);
   }));

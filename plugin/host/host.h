@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.h"
@@ -110,6 +111,8 @@ class Host {
   std::optional<NodeId> classify(int fd) const;
   // Whether this descriptor of ours is a dma-buf, of any exporter.
   bool is_dmabuf(int fd) const;
+  // Whether a link in /proc is to one.
+  bool names_dmabuf(std::string_view link) const { return link.starts_with(config_.dmabuf_link); }
 
   // Identifies nodes by number: a container may have them under other names, and other nodes under
   // their names. The default directory is the caller's /dev.

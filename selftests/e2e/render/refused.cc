@@ -2,9 +2,11 @@
 #include "render/refused.h"
 
 #include <linux/udmabuf.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <xf86drm.h>
 
 #include <cstdlib>
@@ -145,6 +147,32 @@ Result<Release> mapped_dmabuf(const RenderDevice&, const SharedBlocks& blocks) {
       TRY(Mapping::map(blocks.x().size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get())));
 }
 
+// A program outside of the tree that has nothing of a GPU but a dma-buf descriptor.
+Result<Release> outside_descriptor(const RenderDevice&, const SharedBlocks& blocks) {
+  const Fd dmabuf = TRY(blocks.x().export_dmabuf());
+  auto [here, there] = TRY(Channel::pair());
+  const pid_t child = fork();
+  if (child < 0) return Error::system("cannot fork");
+  if (child == 0) {
+    here = std::move(there);
+    const pid_t orphan = fork();
+    if (orphan != 0) _exit(here.answer({static_cast<uint64_t>(orphan), 0}).ok() ? 0 : 1);
+    setsid();
+    dup2(dmabuf.get(), STDIN_FILENO);
+    close_range(STDERR_FILENO + 1, ~0u, 0);
+    execlp("sleep", "sleep", "600", nullptr);
+    _exit(127);
+  }
+  const auto orphan = static_cast<pid_t>(TRY(here.wait_for_answer()).problems);
+  if (waitpid(child, nullptr, 0) != child || orphan <= 0)
+    return Error(ECHILD, "cannot start a program outside of the tree");
+  return Release([orphan]() -> Status {
+    if (kill(orphan, SIGKILL) != 0) return Error::system("the program is gone");
+    while (kill(orphan, 0) == 0) usleep(10'000);
+    return {};
+  });
+}
+
 // Only a CPU mapping holds the BO.
 Result<Release> only_mapped(const RenderDevice& device, const SharedBlocks&) {
   const RenderBo bo =
@@ -167,6 +195,7 @@ constexpr Uncarried kAll[] = {
     {"card_node", "an open card node", card_node},
     {"foreign_userptr", "userptr BOs over the memory of two processes", userptr_of_a_child},
     {"mapped_dmabuf", "a mapping of a dma-buf itself", mapped_dmabuf},
+    {"outside_dmabuf", "a dma-buf descriptor of a program that is not dumped", outside_descriptor},
     {"only_mapped", "a BO that is mapped, but has no handle", only_mapped},
 };
 

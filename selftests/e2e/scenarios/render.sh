@@ -267,6 +267,7 @@ eventfd         \(amdgpu\): .* cannot carry: an eventfd waits for syncobj [0-9]+
 card_node       \(amdgpu\): .*/dev/dri/card[0-9]+ is a card node; state of card nodes \(screens, leases\) cannot be carried, only that of render nodes$
 foreign_userptr \(amdgpu\): .* cannot carry: a userptr of another process \(handle [0-9]+\) \(kernel operation PROCESS_INFO failed: Operation not supported\)$
 mapped_dmabuf   Unknown shit 600 \(/dmabuf:\)$
+outside_dmabuf  \(amdgpu\): .*process [0-9]+ \(sleep\), which is not dumped, has a dma-buf descriptor of GPU memory of dumped processes: the BO of [0-9]+ bytes with handle [0-9]+ in process [0-9]+\. .*amdgpu\.cut-sharing=1$
 only_mapped     \(amdgpu\): .* which is not memory of a BO of any open file \(its handle may have been closed after the mapping\); such a mapping cannot be carried$
 END
 }

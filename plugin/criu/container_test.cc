@@ -123,14 +123,46 @@ TEST_F(Containers, TheGpuThatTheEngineListsWins) {
   end(kStageRestore, 0);
 }
 
-TEST_F(Containers, AListedGpuThatDoesNotFitIsNotChosen) {
+// After the restore the container could not open another one.
+TEST_F(Containers, NoOtherGpuIsChosenIfTheListedOneDoesNotFit) {
   write_topology(kOtherGpu, 64, kOtherMinor);
   list_in_container(kOtherMinor);
   show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
-  ASSERT_EQ(start(kStageRestore), 0) << log();
-  EXPECT_THAT(log(), HasSubstr("lists do not fit: no GPU of this machine fits the saved GPU 0x11"));
+  EXPECT_EQ(start(kStageRestore), -ENODEV);
+  EXPECT_THAT(log(), HasSubstr("its configuration lists (GPU 0x12"));
+  EXPECT_THAT(log(), HasSubstr("do not fit: no GPU of this machine fits the saved GPU 0x11"));
+  EXPECT_THAT(state_.calls, Not(testing::Contains("RESTORE")));
+}
+
+TEST_F(Containers, NoGpuIsChosenIfOnlyOtherNodesAreListed) {
+  list_in_container(200);
+  EXPECT_EQ(start(kStageRestore), -ENODEV);
+  EXPECT_THAT(log(), HasSubstr("its configuration lists (none of this machine)"));
+}
+
+// A place in the order of render nodes is one among all GPUs.
+TEST_F(Containers, TheMapMayNameAGpuThatIsNotListed) {
+  write_topology(kOtherGpu, 64, kOtherMinor);
+  list_in_container(kOtherMinor);
+  show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
+  setenv("AMDGPU_CRIU_MAP", "#0=#0", 1);
+  const int result = start(kStageRestore);
+  unsetenv("AMDGPU_CRIU_MAP");
+  ASSERT_EQ(result, 0) << log();
   EXPECT_EQ(restored(), number_of(kRenderPath)) << log();
   end(kStageRestore, 0);
+}
+
+// Its device rules are those of the listed GPU.
+TEST_F(Containers, ATaskChoosesNoGpuThatIsNotListed) {
+  write_topology(kOtherGpu, 32, kOtherMinor);
+  list_in_container(kOtherMinor);
+  show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  std::filesystem::remove(nodes_.file("dri/renderD129"));
+  EXPECT_EQ(restored(), std::nullopt);
+  EXPECT_THAT(log(), HasSubstr("the processes may open no GPU where they are restored"));
+  end(kStageRestore, -1);
 }
 
 TEST_F(Containers, AGpuOfTheContainerThatDoesNotFitIsLeftForOneOutside) {

@@ -40,6 +40,12 @@ std::vector<Gpu> only(const std::vector<Gpu>& gpus, const Predicate& predicate) 
   return result;
 }
 
+std::string names_of(const std::vector<Gpu>& gpus) {
+  std::string names;
+  for (const Gpu& gpu : gpus) names += (names.empty() ? "" : ", ") + gpu.describe();
+  return names;
+}
+
 const Gpu& find(const std::vector<Gpu>& gpus, uint32_t gpu_id) {
   return *std::ranges::find(gpus, gpu_id, &Gpu::gpu_id);
 }
@@ -81,25 +87,43 @@ Status TargetGpus::make_first_choice(const image::Set& images, const Interruptio
   needed_ = images.kfd_vram();
   for (const auto& [index, vram] : needed_)
     for (const auto& [source, bytes] : vram) room_.needed[source] += bytes;
-  find_candidates();
+  TRY(find_candidates());
   if (!sources_.empty()) choose(TRY(plan_with_room(interruption)));
   return {};
 }
 
-// The device cgroup decides what the task may open. crun sets its rules only after the restore.
-void TargetGpus::find_candidates() {
-  const auto minors = env_.host.render_minors_of_container();
-  candidates_ = only(here_, [&](const Gpu& gpu) { return minors.contains(gpu.render_minor); });
-  if (candidates_.empty()) {
-    candidates_ = here_;
-  } else if (const auto fitting = plan(candidates_, {}); !fitting.ok()) {
-    log_warning("the GPUs that the configuration of the container lists do not fit: {}",
-                fitting.error().message());
-    candidates_ = here_;
-  } else {
-    log_info("the configuration of the container lists {} GPUs of this machine",
-             candidates_.size());
+// Places in the order of render nodes are those among all GPUs of this machine.
+Status TargetGpus::resolve_map() {
+  for (topology::Wish& wish : env_.options.map) {
+    const Gpu& gpu = here_[TRY(topology::find_called(here_, wish.target, "on this machine"))];
+    wish.target = formatted("{:#x}", gpu.gpu_id);
   }
+  return {};
+}
+
+// The device cgroup decides what the task may open. crun sets its rules only after the restore, so
+// a GPU that the container lacks is chosen only if the user names it.
+Status TargetGpus::find_candidates() {
+  candidates_ = here_;
+  if (sources_.empty()) return {};
+  TRY(resolve_map());
+  const auto minors = env_.host.render_minors_of_container();
+  if (minors.empty()) return {};
+  const Gpus listed =
+      only(here_, [&](const Gpu& gpu) { return minors.contains(gpu.render_minor); });
+  candidates_ = only(here_, [&](const Gpu& gpu) {
+    const auto names = [&](const auto& wish) {
+      return wish.target == formatted("{:#x}", gpu.gpu_id);
+    };
+    return minors.contains(gpu.render_minor) || std::ranges::any_of(env_.options.map, names);
+  });
+  if (auto fitting = plan(candidates_, {}); !fitting.ok())
+    return std::move(fitting).error().within(formatted(
+        "the container may have no other GPUs than those that its configuration lists ({}) and "
+        "amdgpu.map names, and they do not fit",
+        listed.empty() ? "none of this machine" : names_of(listed)));
+  log_info("the configuration of the container lists {} GPUs of this machine", listed.size());
+  return {};
 }
 
 // If CRIU has no descriptor store yet, only the tasks may open /dev/kfd.
@@ -212,16 +236,15 @@ Result<Assignment> TargetGpus::plan(const Gpus& among, const topology::Room& roo
 
 // Prefers GPUs that have a node in the task's /dev to others that it may open.
 Result<Assignment> TargetGpus::plan_in_task() const {
-  const Gpus own = only(here_, [&](const Gpu& gpu) { return nodes_.has_render(gpu.render_minor); });
+  const Gpus own =
+      only(candidates_, [&](const Gpu& gpu) { return nodes_.has_render(gpu.render_minor); });
   if (auto result = plan(own); result.ok()) return result;
   const Gpus all =
-      only(here_, [&](const Gpu& gpu) { return nodes_.may_open_render(gpu.render_minor); });
+      only(candidates_, [&](const Gpu& gpu) { return nodes_.may_open_render(gpu.render_minor); });
   auto result = plan(all);
   if (result.ok()) return result;
-  std::string names;
-  for (const Gpu& gpu : all) names += (names.empty() ? "" : ", ") + gpu.describe();
   return std::move(result).error().within(formatted(
-      "the processes may open {} where they are restored", names.empty() ? "no GPU" : names));
+      "the processes may open {} where they are restored", all.empty() ? "no GPU" : names_of(all)));
 }
 
 // The container's /dev is restored from the images, and may lack the node of a GPU that it gets.

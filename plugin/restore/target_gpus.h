@@ -84,7 +84,8 @@ class TargetGpus {
   std::span<std::atomic<uint32_t>> losses() const;
   Status check_losses(const topology::Gpu& gpu, const Fd& file) const;
   void choose(const topology::Assignment& targets) const;
-  void find_candidates();
+  Status resolve_map();
+  Status find_candidates();
   bool is_used(const topology::Gpu& source) const { return !unused_.contains(source.gpu_id); }
   bool suits_task() const;
   void leave_out_closed(topology::Assignment& targets) const;
@@ -101,7 +102,7 @@ class TargetGpus {
   Gpus sources_;
   std::set<uint32_t> unused_;  // sources that no process uses
   Gpus here_;
-  // Those that the engine gives to the container, or else all.
+  // Those that the engine gives to the container and those that the map names, or else all.
   Gpus candidates_;
   topology::Room room_;
   std::map<uint32_t, image::Set::Vram> needed_;  // by process and source

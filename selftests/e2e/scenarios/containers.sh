@@ -138,6 +138,7 @@ bundle_moves() {
   sees_one_gpu $FIRST_MINOR
   first_steps "$BEFORE_DUMP"
   dump_container dump "$DIR/images"
+  ${BEFORE_MOVES-}
   write_bundle $SECOND_MINOR "$COMMAND"
   restore_container restore "$DIR/images"
   sees_one_gpu $SECOND_MINOR "renderD$FIRST_MINOR renderD$SECOND_MINOR"
@@ -159,7 +160,7 @@ scenario_container_moved_runc() { bundle_moves gpu_chain; }
 scenario_container_moved_crun() {
   local file=$RESTORE_FILES/$CONTAINER.conf
   BUNDLE_RUNTIME=crun ROOT_OPTIONS=', "readonly": true' SECOND_MOVE=$FIRST_MINOR
-  AFTER_MOVES=had_unused_gpu
+  BEFORE_MOVES=needs_a_listed_gpu AFTER_MOVES=had_unused_gpu
   mkdir -p $RESTORE_FILES
   printf '%s\n' 'timeout = 321' 'ignore = vram_size' >"$file"
   bundle_moves gpu_chain
@@ -167,6 +168,17 @@ scenario_container_moved_crun() {
   grep -q "$file has options of this restore" "$DIR/criu-restore.log" || fail "the log does not name $file"
   has_option restore timeout=321
   has_option dump timeout=0
+}
+
+# With this configuration crun would close both GPUs to the restored container.
+needs_a_listed_gpu() {
+  local absent=190
+  write_bundle $SECOND_MINOR "$COMMAND"
+  sed -i "s/\"minor\":$SECOND_MINOR\b/\"minor\":$absent/g" "$BUNDLE/config.json"
+  ! bundle_restore refused "$DIR/images" || fail "restored on a GPU that the container does not have"
+  grep -o 'Error.*its configuration lists (none of this machine).*' "$DIR/criu-refused.log" ||
+    fail "refused for another reason: $(tail -n 3 "$DIR/criu-refused.log")"
+  bundle_runtime delete -f "$CONTAINER" 2>/dev/null
 }
 
 had_unused_gpu() {

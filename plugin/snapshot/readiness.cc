@@ -24,22 +24,32 @@ constexpr Limit kProbeLimit{30'000};
 // many connections that it has not accepted, and no signal ends Child::start() meanwhile.
 constexpr timeval kConnectLimit{1, 0};
 
-bool accepts(unsigned port, int family) {
+// kBusy: a server listens, and its queue of connections that it has not accepted is full.
+enum class Answer { kNone, kBusy, kAccepts };
+
+Answer ask(unsigned port, int family) {
   const Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kConnectLimit, sizeof(kConnectLimit));
   const auto number = htons(static_cast<uint16_t>(port));
   const sockaddr_in v4{AF_INET, number, {htonl(INADDR_LOOPBACK)}, {}};
   const sockaddr_in6 v6{AF_INET6, number, 0, IN6ADDR_LOOPBACK_INIT, 0};
-  return family == AF_INET
-             ? connect(socket.get(), reinterpret_cast<const sockaddr*>(&v4), sizeof(v4)) == 0
-             : connect(socket.get(), reinterpret_cast<const sockaddr*>(&v6), sizeof(v6)) == 0;
+  const int result =
+      family == AF_INET ? connect(socket.get(), reinterpret_cast<const sockaddr*>(&v4), sizeof(v4))
+                        : connect(socket.get(), reinterpret_cast<const sockaddr*>(&v6), sizeof(v6));
+  if (result == 0) return Answer::kAccepts;
+  return errno == EINPROGRESS || errno == EAGAIN ? Answer::kBusy : Answer::kNone;
+}
+
+Answer ask(unsigned port) {
+  const Answer v4 = ask(port, AF_INET);
+  return v4 == Answer::kAccepts ? v4 : std::max(v4, ask(port, AF_INET6));
 }
 
 // A process of its own, because this one stays in its network namespace.
 bool port_is_open(unsigned port, pid_t pid) {
   auto child = Child::start(Program{{"true"}, {}}, [&]() -> Status {
     TRY(enter_network_of(pid));
-    _exit(accepts(port, AF_INET) || accepts(port, AF_INET6) ? 0 : 1);
+    _exit(ask(port) == Answer::kAccepts ? 0 : 1);
   });
   if (!child.ok()) return false;
   const auto status = child->wait();
@@ -92,11 +102,12 @@ Readiness readiness_of_replica(const Manifest& manifest, const RestoreOptions& o
 
 Status refuse_open_port(const Readiness& readiness) {
   const unsigned port = readiness.port;
-  if (port == 0 || (!accepts(port, AF_INET) && !accepts(port, AF_INET6))) return {};
+  const Answer answer = port == 0 ? Answer::kNone : ask(port);
+  if (answer == Answer::kNone) return {};
   return Error::of(EADDRINUSE,
-                   "port {} of this machine accepts already, and would not show that the server is "
+                   "port {} of this machine {} already, and would not show that the server is "
                    "ready: end its server, or choose another port",
-                   port);
+                   port, answer == Answer::kAccepts ? "accepts" : "has a busy server");
 }
 
 Status wait_until_ready(const Readiness& readiness, const Probe& probe) {

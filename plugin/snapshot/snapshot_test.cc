@@ -338,6 +338,9 @@ TEST(Readiness, OfABusyPortIsNotWaitedForLongerThanTheTimeout) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code(), ETIMEDOUT) << status.error().message();
+  const Status refused = refuse_open_port(readiness);
+  ASSERT_FALSE(refused.ok()) << "another server has this port";
+  EXPECT_THAT(refused.error().message(), HasSubstr("has a busy server already"));
 }
 
 TEST(ChipName, IsThatOfTheCompiler) {

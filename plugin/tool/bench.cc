@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,32 +11,12 @@
 #include "tool/commands.h"
 #include "tool/gpu_check.h"
 #include "tool/output.h"
+#include "tool/temp_directory.h"
 
 namespace amdgpu_criu::tool {
 namespace {
 
 constexpr double kMebibyte = 1 << 20;
-
-// Removed with what is in it.
-class TempDirectory {
- public:
-  static Result<TempDirectory> create(const std::string& parent) {
-    std::string path = parent + "/amdgpu-criu-bench-XXXXXX";
-    if (!mkdtemp(path.data())) return Error::system("cannot make a directory in {}", parent);
-    return TempDirectory(std::move(path));
-  }
-  TempDirectory(TempDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TempDirectory& operator=(TempDirectory&&) = delete;
-  ~TempDirectory() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TempDirectory(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 struct OfGpu {
   topology::Gpu gpu;
@@ -78,15 +57,15 @@ class Bench {
         progress_("bench", bytes_ * passes) {}
 
   Status run(Measured& result) {
-    TempDirectory directory = TRY(TempDirectory::create(options_.directory));
-    BenchFile file = TRY(BenchFile::create(directory.path(), bytes_));
+    const auto directory = TRY(TempDirectory::create(options_.directory + "/amdgpu-criu-bench-"));
+    BenchFile file = TRY(BenchFile::create(directory->path(), bytes_));
     result.direct = file.direct();
     for (unsigned round = 0; round < options_.rounds; round++) {
       TRY(time(result.checksum, [&] { return Result<Seconds>(checksum_pass(bytes_)); }));
       const double write = TRY(time(result.write, [&] { return file.write(); }));
       const double read = TRY(time(result.read, [&] { return file.read(); }));
       for (OfGpu& gpu : result.gpus) {
-        Status status = one_gpu(gpu, directory.path(), write, read);
+        Status status = one_gpu(gpu, directory->path(), write, read);
         if (!status.ok()) return std::move(status).error().within(gpu.gpu.describe());
       }
     }

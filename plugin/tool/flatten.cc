@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -13,14 +12,15 @@
 #include "tool/commands.h"
 #include "tool/images.h"
 #include "tool/output.h"
+#include "tool/temp_directory.h"
 
 namespace amdgpu_criu::tool {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A new directory, which is removed with its files unless it is kept. It has another name until
-// then: a directory of that name is complete, even if the command was killed.
+// A new directory. It has another name until it is kept: a directory of that name is complete, even
+// if the command was killed.
 class NewDirectory {
  public:
   static Result<NewDirectory> create(std::string path) {
@@ -28,42 +28,27 @@ class NewDirectory {
     struct stat existing;
     if (lstat(path.c_str(), &existing) == 0)
       return Error::of(EEXIST, "cannot create {}: {}", path, strerror(EEXIST));
-    std::string unfinished = path + ".unfinished-XXXXXX";
-    if (!mkdtemp(unfinished.data())) return Error::system("cannot create {}", path);
-    NewDirectory made(std::move(path), std::move(unfinished));
-    made.fd_ = TRY(Fd::open(made.unfinished_.c_str(), O_RDONLY | O_DIRECTORY));
-    return made;
-  }
-  NewDirectory(NewDirectory&& other) noexcept
-      : path_(std::move(other.path_)),
-        unfinished_(std::exchange(other.unfinished_, {})),
-        fd_(std::move(other.fd_)) {}
-  NewDirectory& operator=(NewDirectory&&) = delete;
-  ~NewDirectory() {
-    std::error_code ignored;
-    if (!unfinished_.empty()) fs::remove_all(unfinished_, ignored);
+    auto unfinished = TRY(TempDirectory::create(path + ".unfinished-"));
+    return NewDirectory(std::move(path), std::move(unfinished));
   }
 
-  const std::string& path() const { return unfinished_; }
-  int fd() const { return fd_.get(); }
+  const std::string& path() const { return unfinished_->path(); }
+  int fd() const { return unfinished_->fd(); }
   Status keep() {
     // The copies, and then their names.
     if (syncfs(fd()) != 0 || fsync(fd()) != 0) return Error::system("cannot synchronize {}", path_);
-    if (rename(unfinished_.c_str(), path_.c_str()) != 0)
-      return Error::system("cannot create {}", path_);
-    unfinished_.clear();
+    TRY(unfinished_->keep_as(path_));
     const Fd parent = TRY(Fd::openat(fd(), "..", O_RDONLY | O_DIRECTORY));
     if (fsync(parent.get()) != 0) return Error::system("cannot synchronize {}", path_);
     return {};
   }
 
  private:
-  NewDirectory(std::string path, std::string unfinished)
+  NewDirectory(std::string path, std::unique_ptr<TempDirectory> unfinished)
       : path_(std::move(path)), unfinished_(std::move(unfinished)) {}
 
   std::string path_;
-  std::string unfinished_;  // its name now; empty: it is kept
-  Fd fd_;
+  std::unique_ptr<TempDirectory> unfinished_;
 };
 
 // A GPU image never changes, so it can be in both directories. CRIU writes a later dump over its

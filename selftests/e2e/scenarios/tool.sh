@@ -178,8 +178,10 @@ scenario_tool_images() {
   echo "$(grep -m1 '"problem"' "$DIR/verify.json")"
 }
 
+bench_has_a_directory() { compgen -G "$DIR/amdgpu-criu-bench-*" >/dev/null; }
+
 scenario_tool_bench() {
-  local status
+  local status interrupted
   need_gpus 1
   "$TOOL" bench --json --size 8 --rounds 2 --gpu 0 --directory "$DIR" >"$DIR/bench.json" ||
     fail "bench: status $?"
@@ -187,7 +189,16 @@ scenario_tool_bench() {
   json "$DIR/bench.json" "it['gpus'][0]['restore_to_limit']['most'] > 0"
   "$TOOL" bench --size 1 --rounds 1 --gpu 99 --directory "$DIR" 2>"$DIR/bench.log" && fail "bench finds GPU 99"
   grep 'there is no GPU 99' "$DIR/bench.log" || fail "bench does not name GPU 99: $(<"$DIR/bench.log")"
-  [ -z "$(find "$DIR" -name 'amdgpu-criu-bench-*')" ] || fail "bench leaves files behind"
+  ! bench_has_a_directory || fail "bench leaves files behind"
+  "$TOOL" bench --size 8 --rounds 1000 --gpu 0 --directory "$DIR" >/dev/null 2>&1 &
+  interrupted=$!
+  PIDS+=("$interrupted")
+  wait_until 60 bench_has_a_directory || fail "bench makes no directory"
+  kill -TERM "$interrupted"
+  wait "$interrupted"
+  status=$?
+  [ $status -eq 143 ] || fail "bench ended with status $status after SIGTERM"
+  ! bench_has_a_directory || fail "bench that was interrupted leaves files behind"
   SCRATCH=$DIR "$PAYLOAD/bench/measure" --smoke --rounds 1 --divisor 1024 >"$DIR/samples" ||
     fail "measure: status $?: $(tail -n 3 "$DIR/samples")"
   # Status 3: one round decides nothing; 4: goals are missed, as they are with sizes this small.

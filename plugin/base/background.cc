@@ -76,10 +76,10 @@ Result<Pidfd> fork_grandchild(const Body& body) {
   }
   number.write.reset();
   pid_t pid = -1;
-  Pidfd process;
-  if (read_object(number.read, pid) && pid > 0) process = Pidfd::open(pid);
+  auto process = read_object(number.read, pid) && pid > 0
+                     ? open_process(pid)
+                     : Result<Pidfd>(Error(EAGAIN, "cannot make a process for the background"));
   while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) continue;
-  if (!process.valid()) return Error(EAGAIN, "cannot make a process for the background");
   return process;
 }
 

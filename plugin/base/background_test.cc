@@ -18,6 +18,7 @@
 #include "base/ending_process.h"
 #include "base/pipe.h"
 #include "restore/orphans.h"
+#include "tests/refused_call.h"
 
 namespace amdgpu_criu {
 namespace {
@@ -43,6 +44,16 @@ TEST(Background, ReportsTheEndOfItsWork) {
   EXPECT_FALSE(has_ended((*background)->process()));
   (*background)->release();
   EXPECT_TRUE(has_ended((*background)->process()));
+}
+
+// As filters of container engines may do.
+TEST(Background, ReportsWhyItsProcessCannotBeWatched) {
+  const bool refused = testing_support::without({SYS_pidfd_open, 0, EPERM}, [] {
+    const auto background = Background::start(kRole, [](const Background::Fail&) {});
+    ASSERT_FALSE(background.ok());
+    EXPECT_EQ(background.error().code(), EPERM) << background.error().message();
+  });
+  EXPECT_TRUE(refused);
 }
 
 // Also if it ends before start() has returned.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/child_test.h"
+#include "tests/refused_call.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -64,6 +65,19 @@ TEST_F(Examine, RefusesMemoryWhoseIndexIsTooLarge) {
   state_.renders[0].bos[1].size = 1ull << 42;
   EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("by amdgpu.chunk-kib")));
   expect_untouched();
+}
+
+TEST_F(Examine, NamesTheErrorIfAProcessCannotBeOpened) {
+  end_child();
+  state_.renders.clear();
+  render_.reset();
+  start_child();
+  const bool refused = testing_support::without({SYS_pidfd_open, 0, EPERM}, [&] {
+    EXPECT_THAT(examine_child().refusals,
+                ElementsAre(testing::AllOf(HasSubstr("cannot open process"),
+                                           HasSubstr("Operation not permitted"))));
+  });
+  EXPECT_TRUE(refused);
 }
 
 // A dump leaves it to other plugins of CRIU, with a warning.

@@ -275,7 +275,11 @@ Result<std::vector<ThreadFile>> Host::files_of_threads(pid_t pid) const {
       if (syscall(SYS_kcmp, pid, thread, KCMP_FILE, file.number, file.number) != 0)
         result.push_back({thread, file});
   }
-  if (error) return Error::of(ESRCH, "there is no process {}", pid);
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::no_such_process)
+    return Error::of(ESRCH, "there is no process {}", pid);
+  if (error)
+    return Error::of(error.value(), "cannot list the threads of process {}: {}", pid,
+                     error.message());
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -14,7 +15,9 @@
 #include <atomic>
 #include <thread>
 
+#include "base/pipe.h"
 #include "host/bundle.h"
+#include "host/dmabufs.h"
 #include "host/missing_memory.h"
 #include "tests/refused_call.h"
 #include "tests/temp_dir.h"
@@ -115,6 +118,43 @@ TEST_F(HostTest, FilesOfThreadsThatCannotBeComparedAreAnError) {
   };
   ASSERT_TRUE(testing_support::without({SYS_kcmp, 0, ENOSYS}, examine));
   EXPECT_EQ(code, ENOSYS);
+}
+
+TEST_F(HostTest, ThreadsThatMayNotBeListedAreNotAMissingProcess) {
+  int code = 0;
+  const auto examine = [&] {
+    const auto files = host_.files_of_threads(getpid());
+    if (!files.ok()) code = files.error().code();
+  };
+  ASSERT_TRUE(testing_support::without({SYS_openat, O_DIRECTORY, EACCES}, examine));
+  EXPECT_EQ(code, EACCES);
+  EXPECT_EQ(host_.files_of_threads(1 << 30).error().code(), ESRCH);
+}
+
+// A process of which only a thread with a table of its own has a dma-buf, which is a memfd here.
+TEST_F(HostTest, DmabufsOfThreadsOfOtherProcessesAreFound) {
+  Config config = this->config();
+  config.dmabuf_link = "/memfd:of a thread";
+  const Host host = Host::create(config);
+  const Pipe ready = *Pipe::create();
+  const pid_t child = fork();
+  if (child == 0) {
+    std::thread([&] {
+      const int fd = unshare(CLONE_FILES) == 0 ? memfd_create("of a thread", MFD_CLOEXEC) : -1;
+      if (ftruncate(fd, 4096) == 0 && write(ready.write.get(), "", 1) == 1) pause();
+      _exit(1);
+    }).join();
+  }
+  char byte;
+  ASSERT_EQ(read(ready.read.get(), &byte, 1), 1);
+  const auto found = *dmabufs_of_others(host, {});
+  const auto of_tree = *dmabufs_of_others(host, {child});
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].pid, child);
+  EXPECT_EQ(found[0].size, 4096u);
+  EXPECT_TRUE(of_tree.empty());
 }
 
 TEST_F(HostTest, AProcessWithTheSameTableOfDescriptorsIsFound) {

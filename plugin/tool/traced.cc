@@ -25,7 +25,11 @@ Result<std::vector<pid_t>> threads_of(pid_t pid) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(formatted("/proc/{}/task", pid), error))
     result.push_back(static_cast<pid_t>(atoi(entry.path().filename().c_str())));
-  if (error) return Error::of(ESRCH, "there is no process {}", pid);
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::no_such_process)
+    return Error::of(ESRCH, "there is no process {}", pid);
+  if (error)
+    return Error::of(error.value(), "cannot list the threads of process {}: {}", pid,
+                     error.message());
   return result;
 }
 

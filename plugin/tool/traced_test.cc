@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "tests/refused_call.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -130,6 +131,12 @@ TEST(StoppedTree, DoesNotWaitForAThreadThatCannotStop) {
   children >> child;
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+}
+
+TEST(Tree, ThatMayNotBeListedIsNotAMissingProcess) {
+  const auto list = [] { EXPECT_EQ(tree_of(getpid()).error().code(), EACCES); };
+  ASSERT_TRUE(testing_support::without({SYS_openat, O_DIRECTORY, EACCES}, list));
+  EXPECT_EQ(tree_of(1 << 30).error().code(), ESRCH);
 }
 
 TEST(StoppedTree, NamesAMissingProcess) {

@@ -84,6 +84,7 @@ class Creation {
 
   Status run() {
     TRY(refuse_criu(options_.criu));
+    TRY(need_pidfds());
     if (pid_ == 0) TRY(refuse_open_port(options_.readiness));
     TRY(make_directory(directory_));
     if (pid_ == 0) TRY(start());
@@ -133,10 +134,10 @@ class Creation {
   Probe probe() const;
   // It may be stopped once it was examined.
   void continue_server() const {
-    if (!manifest_.server.pids.empty()) continue_tree(pid_, manifest_.server.pids);
+    if (!manifest_.server.pids.empty()) continue_tree(server_);
   }
   void end_server() {
-    kill_tree(server_.empty() ? open_all({pid_}) : std::move(server_));
+    kill_tree(std::move(server_));
     if (started_) (void)started_->wait();
   }
   bool criu_leaves_it_running() const {
@@ -149,7 +150,7 @@ class Creation {
   const std::string directory_;
   pid_t pid_;
   std::optional<Child> started_;
-  std::vector<Pidfd> server_;  // its processes, the first one first, once it was examined
+  std::vector<Pidfd> server_;  // its processes, the first one first; all once it was examined
   Manifest manifest_;
   Report report_;
   std::optional<Verdict> verdict_;   // if CRIU ends the server
@@ -160,6 +161,13 @@ class Creation {
 Status Creation::start() {
   started_ = TRY(start_server(options_.command, directory_ + "/" + kServerLog));
   pid_ = started_->pid();
+  if (auto opened = open_all({pid_}); opened.ok()) {
+    server_ = *std::move(opened);
+  } else {
+    (void)kill(pid_, SIGKILL);  // nobody else gets its number before wait()
+    (void)started_->wait();
+    return std::move(opened).error();
+  }
   report_.say("process {}, 1 in its pid namespace: {}", pid_, Program{options_.command, {}}.text());
   return {};
 }
@@ -245,7 +253,7 @@ void Creation::choose_options(CriuCommand& criu) {
 // Examines the server, and prints the command and the reasons for its options.
 Result<CriuCommand> Creation::choose_command() {
   manifest_.server = TRY(examine_server(pid_));
-  server_ = open_all(manifest_.server.pids);
+  server_ = TRY(open_all(manifest_.server.pids));
   if (server_.empty() || server_.front().pid() != pid_)
     return Error::of(ESRCH, "process {} has ended", pid_);
   if (criu_ends_it()) verdict_ = TRY(Verdict::create());

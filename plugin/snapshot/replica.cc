@@ -128,13 +128,16 @@ Status Replica::run_criu(Report& report) {
   if (status != 0)
     return Error::of(ECHILD, "replica {}: criu restore ended with status {}: {}", number_, status,
                      last_error(path(kRestoreLog)));
-  pid_ = read_pid(path(kPidFile));
+  // If it has ended, it is a zombie of this command, and nobody else has its number.
+  const pid_t pid = read_pid(path(kPidFile));
+  process_ = Pidfd::open(pid);
+  if (!process_.valid()) return Error::system("replica {}: cannot open process {}", number_, pid);
   return {};
 }
 
 Status Replica::wait_until_ready() const {
   const Readiness readiness = readiness_of_replica(*manifest_, *options_);
-  Status status = snapshot::wait_until_ready(readiness, {pid_, path(kReplicaLog), variables()});
+  Status status = snapshot::wait_until_ready(readiness, {pid(), path(kReplicaLog), variables()});
   if (status.ok()) return status;
   return std::move(status).error().within(formatted("replica {}", number_));
 }
@@ -151,7 +154,7 @@ Variables Replica::variables() const {
   for (const unsigned port : ports) text += formatted("{}{}", text.empty() ? "" : " ", port);
   return {{"SNAPSHOT_DIRECTORY", std::filesystem::absolute(options_->directory)},
           {"SNAPSHOT_REPLICA", formatted("{}", number_)},
-          {"SNAPSHOT_PID", formatted("{}", pid_)},
+          {"SNAPSHOT_PID", formatted("{}", pid())},
           {"SNAPSHOT_ADDRESS", address()},
           {"SNAPSHOT_PORTS", text},
           {"SNAPSHOT_LOG", path(kReplicaLog)}};
@@ -168,7 +171,10 @@ std::string Replica::gpus() const {
 }
 
 void Replica::end() {
-  if (pid_ > 0) kill_tree(open_all({pid_}));
+  if (!process_.valid()) return;
+  std::vector<Pidfd> processes;
+  processes.push_back(std::move(process_));
+  kill_tree(std::move(processes));
 }
 
 }  // namespace amdgpu_criu::snapshot

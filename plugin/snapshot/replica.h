@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/fd.h"
 #include "snapshot/criu_command.h"
 #include "snapshot/network.h"
 #include "snapshot/report.h"
@@ -24,7 +25,7 @@ class Replica {
                                  const std::string& state_directory);
 
   unsigned number() const { return number_; }
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return process_.pid(); }
   // Where it listens.
   std::string address() const { return veth_ ? veth_->inside : "127.0.0.1"; }
   std::string directory() const { return directory_; }
@@ -51,7 +52,7 @@ class Replica {
   const Manifest* manifest_;
   const RestoreOptions* options_;
   unsigned number_ = 0;
-  pid_t pid_ = 0;
+  Pidfd process_;  // the first one of the replica, once it is restored
   std::string directory_;
   std::optional<Veth> veth_;
   Fd lock_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // `amdgpu-criu snapshot restore`
+#include <sys/prctl.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,6 +10,7 @@
 #include "host/run_directory.h"
 #include "snapshot/refusals.h"
 #include "snapshot/replica.h"
+#include "snapshot/server.h"
 #include "tool/output.h"
 
 namespace amdgpu_criu::snapshot {
@@ -77,6 +80,7 @@ Status run_restore(const RestoreOptions& options, const Manifest& manifest,
                    std::vector<Replica>& replicas) {
   Report report;
   TRY(refuse_criu(options.criu));
+  TRY(need_pidfds());
   TRY(check_files(options, manifest));
   TRY(refuse_restore(manifest, options, TRY(examine_place(manifest))));
   const std::string state = state_directory_of(options);
@@ -85,6 +89,8 @@ Status run_restore(const RestoreOptions& options, const Manifest& manifest,
     return {};
   }
   TRY(make_state_directory(options, state));
+  // Replicas are children of this command when criu has ended. Their numbers are theirs until then.
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return Error::system("cannot adopt replicas");
   unsigned next_network = 0;
   for (unsigned i = 0; i < options.replicas; i++)
     replicas.push_back(TRY(Replica::prepare(manifest, options, state, next_network)));

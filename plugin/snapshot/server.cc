@@ -102,16 +102,33 @@ Result<Server> examine_server(pid_t pid) {
   return server;
 }
 
-void continue_tree(pid_t pid, const std::vector<pid_t>& noted) {
-  std::set<pid_t> all(noted.begin(), noted.end());
-  if (const auto pids = tool::tree_of(pid); pids.ok()) all.insert(pids->begin(), pids->end());
-  for (const pid_t one : all) kill(one, SIGCONT);
+// Numbers of descendants are theirs until their parents continue.
+void continue_tree(const std::vector<Pidfd>& noted) {
+  std::set<pid_t> known;
+  std::vector<Pidfd> forked;
+  for (const Pidfd& one : noted) known.insert(one.pid());
+  for (const Pidfd& one : noted) {
+    const auto tree = tool::tree_of(one.pid());
+    if (!tree.ok() || has_ended(one)) continue;
+    for (const pid_t pid : *tree)
+      if (known.insert(pid).second) forked.push_back(Pidfd::open(pid));
+  }
+  for (const auto* processes : {&noted, &std::as_const(forked)})
+    for (const Pidfd& one : *processes) one.signal(SIGCONT);
 }
 
-std::vector<Pidfd> open_all(const std::vector<pid_t>& pids) {
+Status need_pidfds() {
+  if (Pidfd::open(getpid()).valid()) return {};
+  return Error::system("this command needs pidfd_open(2), which the kernel or a filter refuses");
+}
+
+Result<std::vector<Pidfd>> open_all(const std::vector<pid_t>& pids) {
   std::vector<Pidfd> result;
-  for (const pid_t pid : pids)
-    if (auto process = Pidfd::open(pid); process.valid()) result.push_back(std::move(process));
+  for (const pid_t pid : pids) {
+    auto process = Pidfd::open(pid);
+    if (!process.valid() && errno != ESRCH) return Error::system("cannot open process {}", pid);
+    if (process.valid()) result.push_back(std::move(process));
+  }
   return result;
 }
 

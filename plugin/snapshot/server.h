@@ -18,13 +18,15 @@ Result<Child> start_server(const std::vector<std::string>& command, const std::s
 // What there is to know about a running one. Refuses what no snapshot can be made of.
 Result<Server> examine_server(pid_t pid);
 
-// Lets all processes of the tree continue, those that were forked since examine_server() included,
-// and those of it whose parent has ended: `noted` is what examine_server() found.
-void continue_tree(pid_t pid, const std::vector<pid_t>& noted);
+// Lets these processes continue, and their descendants: those that were forked since
+// examine_server() included. A process whose parent has ended is found only if it is given.
+void continue_tree(const std::vector<Pidfd>& noted);
 // Kills the processes, and all their descendants, and waits until they are gone. A process of the
 // tree whose parent has ended is found only if it is given.
 void kill_tree(std::vector<Pidfd> processes);
-// To be called while the numbers are theirs.
-std::vector<Pidfd> open_all(const std::vector<pid_t>& pids);
+// Fails if this command may not open processes, so that it could not end them.
+Status need_pidfds();
+// To be called while the numbers are theirs. Leaves out those that have ended.
+Result<std::vector<Pidfd>> open_all(const std::vector<pid_t>& pids);
 
 }  // namespace amdgpu_criu::snapshot

@@ -15,6 +15,7 @@
 
 #include "base/pipe.h"
 #include "host/host.h"
+#include "tests/refused_call.h"
 #include "tool/traced.h"
 
 namespace amdgpu_criu::snapshot {
@@ -47,9 +48,9 @@ TEST(Server, ContinuesWithWorkersThatWereForkedAfterItWasExamined) {
   for (const pid_t pid : pids) kill(pid, SIGSTOP);
   for (const pid_t pid : pids)
     while (state_of(pid) != 'T') usleep(1'000);
-  continue_tree(server, {server});
+  continue_tree(*open_all({server}));
   for (const pid_t pid : pids) EXPECT_NE(state_of(pid), 'T') << pid;
-  kill_tree(open_all({server}));
+  kill_tree(*open_all({server}));
   waitpid(server, nullptr, 0);
   for (const pid_t pid : pids) EXPECT_TRUE(host::has_ended(pid)) << pid;
 }
@@ -66,9 +67,10 @@ TEST(Server, ContinuesAWorkerWhoseParentHasEnded) {
   pid_t worker = 0;
   ASSERT_EQ(read(started.read.get(), &worker, sizeof(worker)), ssize_t{sizeof(worker)});
   while (state_of(worker) != 'T') usleep(1'000);
+  const std::vector<Pidfd> both = *open_all({server, worker});
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
-  continue_tree(server, {server, worker});
+  continue_tree(both);
   // It ends when it continues.
   for (int i = 0; i < 1000 && state_of(worker) == 'T'; i++) usleep(1'000);
   EXPECT_NE(state_of(worker), 'T');
@@ -84,11 +86,22 @@ TEST(Server, IsKilledWithAStoppedWorkerWhoseParentHasEnded) {
   }
   pid_t worker = 0;
   ASSERT_EQ(read(started.read.get(), &worker, sizeof(worker)), ssize_t{sizeof(worker)});
-  std::vector<Pidfd> both = open_all({server, worker});
+  std::vector<Pidfd> both = *open_all({server, worker});
   waitpid(server, nullptr, 0);
   kill_tree(std::move(both));
   EXPECT_TRUE(host::has_ended(worker));
   kill(worker, SIGKILL);
+}
+
+TEST(Server, ThatMayNotBeOpenedHasNotEnded) {
+  const bool refused = testing_support::without({SYS_pidfd_open, 0, EPERM}, [] {
+    const auto opened = open_all({getpid()});
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().code(), EPERM);
+    EXPECT_EQ(need_pidfds().error().code(), EPERM);
+  });
+  ASSERT_TRUE(refused);
+  EXPECT_TRUE(need_pidfds().ok());
 }
 
 struct Forked {
@@ -117,7 +130,7 @@ TEST(Server, IsKilledWithProcessesThatAreForkedMeanwhile) {
     while (true) pause();
   }
   while (forked.count < 20) usleep(100);
-  kill_tree(open_all({server}));
+  kill_tree(*open_all({server}));
   waitpid(server, nullptr, 0);
   const size_t count = std::min<size_t>(forked.count, std::size(forked.pids));
   for (size_t i = 0; i < count; i++) EXPECT_TRUE(host::has_ended(forked.pids[i])) << i;

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 std::atomic<unsigned> signals_received = 0;
-bool pipe_was_ignored = false;  // SIGPIPE, before watch_for_signals()
+bool pipe_was_ignored = false;       // SIGPIPE, before watch_for_signals()
+std::optional<rlimit> files_before;  // before allow_open_files()
 
 // As nohup(1) lets it be, for this command and for all that it runs.
 bool is_ignored(int number) {
@@ -40,6 +42,7 @@ bool is_ignored(int number) {
 [[noreturn]] void execute(const Program& program, const std::function<Status()>& prepare,
                           int problems) {
   if (!pipe_was_ignored) signal(SIGPIPE, SIG_DFL);
+  if (files_before) (void)setrlimit(RLIMIT_NOFILE, &*files_before);
   for (const int number : kSignals)
     if (!is_ignored(number)) signal(number, SIG_DFL);
   if (prepare)
@@ -82,6 +85,19 @@ void watch_for_signals() {
 }
 
 bool is_interrupted() { return signals_received > 0; }
+
+Status allow_open_files(uint64_t needed) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Error::system("cannot read a limit");
+  if (!files_before) files_before = limit;
+  const rlimit raised{limit.rlim_max, limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  if (needed <= limit.rlim_cur) return {};
+  return Error::of(EMFILE,
+                   "{} open files are needed, and this command may have {}: raise the hard limit "
+                   "(ulimit -Hn, or LimitNOFILE= of a service)",
+                   needed, limit.rlim_cur);
+}
 
 void ignore_signals() {
   for (const int number : kSignals) signal(number, SIG_IGN);

@@ -35,6 +35,9 @@ struct Program {
 // stay.
 void watch_for_signals();
 bool is_interrupted();
+// Lets this command have as many open files as it may, and programs that it starts as many as
+// before. Fails if it needs more.
+Status allow_open_files(uint64_t needed);
 // In a child: these signals do not end the program.
 void ignore_signals();
 // Returns false at once if this command is interrupted.

@@ -177,4 +177,10 @@ void Replica::end() {
   kill_tree(std::move(processes));
 }
 
+// The lock, the logs, the process, the name of its network, and pipes to criu and to a command that
+// is started.
+unsigned Replica::descriptors(const Manifest& manifest) {
+  return 10 + static_cast<unsigned>(manifest.server.outputs.size());
+}
+
 }  // namespace amdgpu_criu::snapshot

@@ -38,6 +38,8 @@ class Replica {
   // Returns when it is ready and the hook has succeeded. A failure leaves no process of it.
   Status restore(Report& report);
   void end();
+  // Descriptors that this command needs for each.
+  static unsigned descriptors(const Manifest& manifest);
 
  private:
   Replica(const Manifest& manifest, const RestoreOptions& options)

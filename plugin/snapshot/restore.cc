@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kOpenFiles = 16;  // of this command, without replicas
+
 // Below the plugin's run directory, unless the user has chosen another one.
 std::string state_directory_of(const RestoreOptions& options) {
   if (!options.state_directory.empty()) return fs::absolute(options.state_directory);
@@ -88,6 +90,7 @@ Status run_restore(const RestoreOptions& options, const Manifest& manifest,
     print_command(TRY(TRY(Replica::preview(manifest, options, state)).command()), report);
     return {};
   }
+  TRY(allow_open_files(kOpenFiles + uint64_t{options.replicas} * Replica::descriptors(manifest)));
   TRY(make_state_directory(options, state));
   // Replicas are children of this command when criu has ended. Their numbers are theirs until then.
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return Error::system("cannot adopt replicas");

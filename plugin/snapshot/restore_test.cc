@@ -99,5 +99,17 @@ TEST_F(Restored, KillsNoProcessThatHasTheNumberOfAReplica) {
   EXPECT_FALSE(host::has_ended(pids()[1]));
 }
 
+TEST_F(Restored, MayHaveMoreOpenFilesThanTheSoftLimit) {
+  ASSERT_EQ(restore(30, "true", {64, 316}), 0) << log();
+  EXPECT_EQ(pids().size(), 30u);
+  EXPECT_EQ(dir_.read("limit"), "64\n") << "programs have the limit of before";
+}
+
+TEST_F(Restored, NamesTheLimitThatIsTooLowForAllReplicas) {
+  ASSERT_EQ(restore(30, "true", {64, 64}), 1);
+  EXPECT_THAT(log(), HasSubstr("open files are needed, and this command may have 64: raise"));
+  EXPECT_TRUE(pids().empty());
+}
+
 }  // namespace
 }  // namespace amdgpu_criu::snapshot

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import configparser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 # Multiplies time limits of tests, because other rungs run at the same time.
 PATIENCE = "3"
@@ -19,6 +21,7 @@ DEBUG_SECONDS = 3 * 3600
 SMP_KSELFTESTS = ("kselftest-smp", "kselftest-smp-again")
 DEBUG_KSELFTESTS = ("guest", "kselftest", *SMP_KSELFTESTS, "next-version", "kselftest-hang", "navi31-debug")
 DEBUG_CAMPAIGN_SECONDS = 24 * 3600
+CAMPAIGN_SUITES = "selftests/vm/campaigns"
 
 Command = tuple[str, ...]
 
@@ -57,9 +60,13 @@ def debug_guests(name: str, sample: str, limit: int, *suites: str, kernel: str =
     return Rung(name, (command,), (kernel, "host"), limit, limit=limit)
 
 
+def suites_of_campaigns(name: str, *suites: str, needs: tuple[str, ...] = (), options: Command = ()) -> Rung:
+    return Rung(name, (("selftests/vm/check", "--name", name, "--directory", CAMPAIGN_SUITES, *options, *suites),),
+                ("module", "host", *needs))
+
+
 def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> Rung:
-    return Rung(name, (("selftests/vm/check", "--name", name, "--directory", "selftests/vm/campaigns",
-                        name, *others),), ("module", "host", *needs))
+    return suites_of_campaigns(name, name, *others, needs=needs)
 
 
 # The libraries of ROCm 7.2 whose own tests run, by the names of the images of scripts/rocm.
@@ -67,18 +74,21 @@ LIBRARIES = {"hipblaslt": "hipBLASLt", "hipcub": "hipCUB", "miopen": "MIOpen", "
              "rccl": "RCCL, on two GPUs", "rocblas": "rocBLAS", "rocfft": "rocFFT", "rocprim": "rocPRIM",
              "rocrand": "rocRAND", "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE", "rocthrust": "rocThrust",
              "rocwmma": "rocWMMA"}
-# Those of which tests are dumped, too.
-DUMPED = ("hipcub", "opencl", "rccl", "rocblas", "rocprim", "rocsparse")
+
+
+def dumped_libraries() -> tuple[str, ...]:
+    """Those of which tests are dumped, too."""
+    suite = configparser.ConfigParser(interpolation=None)
+    with open(Path(__file__).parents[3] / CAMPAIGN_SUITES / "libraries-dumped.suite", encoding="utf-8") as file:
+        suite.read_file(file)
+    return tuple(suite["suite"]["each library"].split())
 
 
 def library(name: str) -> tuple[Rung, Rung]:
     """A library's own tests. A run that was interrupted goes on from the scratch disk."""
     return (Rung(f"library-{name}-image", (("scripts/rocm", "7.2", name),), ("lab",), builds=True),
-            Rung(f"library-{name}", (("selftests/vm/check", "--name", f"library-{name}",
-                                      "--directory", "selftests/vm/campaigns",
-                                      "--scratch", f"build/rocm-7.2-{name}/scratch.ext4",
-                                      f"library-{name}-*"),),
-                 ("module", "host", f"library-{name}-image")))
+            suites_of_campaigns(f"library-{name}", f"library-{name}-*", needs=(f"library-{name}-image",),
+                                options=("--scratch", f"build/rocm-7.2-{name}/scratch.ext4")))
 
 
 def every(name: str, *suites: str, base: str = "7.3", unwanted: str = "", needs: tuple[str, ...] = ()) -> Rung:
@@ -168,9 +178,8 @@ CAMPAIGN = table(
     Rung("rocm-7.2-image", (("scripts/rocm", "7.2"),), ("lab",), builds=True),
     campaign_in_guest("rocm-7.2", "rocm-7.2-*", needs=("rocm-7.2-image",)),
     *(rung for name in LIBRARIES for rung in library(name)),
-    Rung("libraries-dumped", (("selftests/vm/check", "--name", "libraries-dumped", "--directory",
-                               "selftests/vm/campaigns", "dumped-*", "rccl-train"),),
-         ("module", "host", *(f"library-{name}-image" for name in DUMPED))),
+    suites_of_campaigns("libraries-dumped", "dumped-*", "rccl-train",
+                        needs=tuple(f"library-{name}-image" for name in dumped_libraries())),
     # A process has 3 GB of RCCL's code.
     pair_of_guests("rccl-pair", ("module", "host", "library-rccl-image"), 900,
                    "--image rocm-7.2-rccl --switch --memory 7G --vram 1G --timeout 3600"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 import unittest
 
-from .rungs import ALL, CAMPAIGNS, CHECK, GROUPS, Rung, UnknownRung, expand, table
+from .rungs import ALL, CAMPAIGNS, CHECK, GROUPS, Rung, UnknownRung, dumped_libraries, expand, table
 
 
 def names(rungs):
@@ -45,6 +45,11 @@ class Table(unittest.TestCase):
             others = {name for name in CHECK if name.startswith(f"{rung.name}-")}
             # selftests/vm/check knows the results of its other bases.
             self.assertLessEqual(others, {f"{rung.name}-6.12"})
+
+    def test_the_rung_of_dumped_libraries_needs_the_images_of_its_suite(self):
+        self.assertLess({"hipcub", "rccl"}, set(dumped_libraries()))
+        images = {f"library-{name}-image" for name in dumped_libraries()}
+        self.assertEqual({"module", "host", *images}, set(ALL["libraries-dumped"].needs))
 
     def test_every_rung_has_commands(self):
         for rung in ALL.values():

@@ -14,6 +14,7 @@
 #include <random>
 
 #include "base/result.h"
+#include "criu/program.h"
 
 namespace amdgpu_criu::testing_support {
 
@@ -137,6 +138,7 @@ void HooksTest::SetUp() {
   // The state that the previous test left in the plugin.
   for (const int node : open_nodes()) close(node);
   program = {};
+  criu::send_log_to_criu();  // also for a test that does not start the plugin
   task_entries = nullptr;
   program.image_directory = images_.fd();
   std::filesystem::current_path(images_.path());  // without criu's option --work-dir

@@ -250,7 +250,7 @@ CAMPAIGNS = {
     "killed": (("killed",), "checkpoints and restores of containers are killed at every step (hours)"),
     "llm": (("llm",), "a language model of llama.cpp, by HIP and RADV (minutes; the disk of hip and vulkan)"),
     "machine": (("machine",), "the installed tests of a machine with a GPU, all of them (an hour)"),
-    "migraphx": (("migraphx",), "BERT and ResNet18 by MIGraphX, dumped during inferences (minutes; 10 GB of disk)"),
+    "migraphx": (("migraphx",), "BERT and ResNet18 by MIGraphX, dumped during inferences (an hour; 10 GB of disk)"),
     "ops": (("ops",), "ggml's operations by HIP and RADV, and the CPU's (an hour; the disk of hip and vulkan)"),
     "images": (("images",), "image files changed at 5000 places and cut at 1000 (hours)"),
     "next-kernel": (("next-kernel",), "what the series lacks for the archive's newest kernel (an hour)"),

@@ -68,10 +68,18 @@ u64 amdgpu_criu_device_of(struct amdgpu_device *adev)
 	return (u64)pci_domain_nr(adev->pdev->bus) << 16 | pci_dev_id(adev->pdev);
 }
 
-/* Returns the number of a GPU or its partition in KFD, or 0 if KFD does not drive it. */
+/*
+ * Returns the number of a GPU or its partition in KFD, or 0 if KFD does not drive it. The driver
+ * holds the lock when it divides a GPU in another way, and frees nodes of KFD and reserves BOs.
+ */
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id)
 {
-	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_gpu_id(adev, xcp_id) : 0;
+	if (!IS_ENABLED(CONFIG_HSA_AMD))
+		return 0;
+	if (!adev->xcp_mgr)
+		return kfd_criu_gpu_id(adev, xcp_id);
+	guard(mutex)(&adev->xcp_mgr->xcp_lock);
+	return kfd_criu_gpu_id(adev, xcp_id);
 }
 
 static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_fpriv *fpriv,

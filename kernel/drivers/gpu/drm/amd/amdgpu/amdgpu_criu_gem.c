@@ -138,13 +138,20 @@ static const char *amdgpu_criu_bo_fault(const struct criu_dump *dump,
 	return mm == dump->mm ? NULL : "a userptr of another process";
 }
 
-/* Records the state of the BO outside of the file: KFD, and the dma-buf. */
+/* Records GPU, KFD flags, and dma-buf of a BO. One of no partition counts as one of the file's. */
 static void amdgpu_criu_describe_sharing(const struct criu_dump *dump, struct amdgpu_bo *bo,
 					 struct amdgpu_criu_object_record *record)
 {
+	struct amdgpu_device *adev = amdgpu_ttm_adev(bo->tbo.bdev);
 	struct drm_gem_object *gem = &bo->tbo.base;
 	const struct dma_buf *dmabuf;
 
+	record->device = amdgpu_criu_device_of(adev);
+	record->gpu_id = amdgpu_criu_gpu_id(adev, bo->xcp_id < 0 && adev == dump->adev ?
+						  dump->fpriv->xcp_id : bo->xcp_id);
+	if (dump->fpriv && (adev != dump->adev ||
+			    record->gpu_id != amdgpu_criu_gpu_id(adev, dump->fpriv->xcp_id)))
+		record->table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
 	/* Read without the reservation: other GPUs may attach and detach at any time. */
 	guard(mutex)(&gem->dev->object_name_lock);
 	if (bo->kfd_bo)
@@ -160,19 +167,10 @@ static void amdgpu_criu_describe_sharing(const struct criu_dump *dump, struct am
 		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
 }
 
-/* The caller has reserved the BO. A BO of no partition counts as one of the file's. */
-static void amdgpu_criu_describe_bo(const struct criu_dump *dump, struct amdgpu_bo *bo,
-				    struct amdgpu_criu_object_record *record)
+/* The caller has reserved the BO. */
+static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo, struct amdgpu_criu_object_record *record)
 {
-	struct amdgpu_device *adev = amdgpu_ttm_adev(bo->tbo.bdev);
-
 	record->size = amdgpu_bo_size(bo);
-	record->device = amdgpu_criu_device_of(adev);
-	record->gpu_id = amdgpu_criu_gpu_id(adev, bo->xcp_id < 0 && adev == dump->adev ?
-						  dump->fpriv->xcp_id : bo->xcp_id);
-	if (dump->fpriv && (adev != dump->adev ||
-			    record->gpu_id != amdgpu_criu_gpu_id(adev, dump->fpriv->xcp_id)))
-		record->table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
 	/* The driver uses the other flags internally, and sets them again when it needs them. */
 	record->create_flags = bo->flags & AMDGPU_GEM_CREATE_SETTABLE_MASK;
 	record->alignment = bo->tbo.page_alignment;
@@ -226,7 +224,7 @@ static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_du
 	ret = amdgpu_bo_reserve(bo, false);
 	if (ret)
 		return ret;
-	amdgpu_criu_describe_bo(dump, bo, &record);
+	amdgpu_criu_describe_bo(bo, &record);
 	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_OBJECT, &record);
 	tail = criu_writer_tail(&dump->writer, record.metadata_size);
 	if (tail)

@@ -26,7 +26,7 @@ u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id)
 {
 	const struct kfd_dev *kfd = adev->kfd.dev;
 
-	if (!adev->kfd.init_complete || !kfd->num_nodes)
+	if (!adev->kfd.init_complete || !kfd || !kfd->num_nodes)
 		return 0;
 	/* A BO of a card node belongs to no partition. */
 	return kfd->nodes[xcp_id < kfd->num_nodes ? xcp_id : 0]->id;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/udmabuf.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "answers.h"
@@ -14,8 +15,10 @@
 #include "render_blob.h"
 #include "sample.h"
 #include "share.h"
+#include "uffd.h"
 
 #define SIZE 0x10000
+#define SOON 5000
 
 /* BOs of one VM: only the file that DMABUF was called on may open them. */
 FIXTURE(one_vm) {
@@ -296,6 +299,61 @@ TEST_F(exported, the_last_resume_empties_the_session)
 	for (i = 0; i < ARRAY_SIZE(to); i++)
 		criu_node_close(&to[i]);
 	criu_image_free(&image);
+}
+
+struct late {
+	const struct criu_node *node;
+	struct amdgpu_criu_exported args;
+	int ret;
+};
+
+static void *export_late(void *data)
+{
+	struct late *late = data;
+
+	late->ret = criu_op(late->node, EXPORTED, &late->args);
+	return NULL;
+}
+
+/* Its own object is gone when the session was emptied. Another call may have created a new one. */
+TEST_F(exported, a_call_that_fails_late_drops_no_object_of_another)
+{
+	struct late late = { .node = &self->node, .args = {
+		.session_fd = self->restore,
+		.bo_stride = sizeof(self->exported.bo),
+		.blob = (uintptr_t)self->exported.blob,
+		.blob_size = self->exported.blob_size,
+	} };
+	struct criu_image empty;
+	struct criu_node from, to;
+	struct uffd answer = {};
+	pthread_t thread;
+	int ret;
+
+	ret = uffd_make(&answer, true, &self->exported.bo, sizeof(self->exported.bo));
+	if (ret)
+		SKIP(return, "no userfaultfd that stops the kernel: %s", strerror(-ret));
+	late.args.bo = (uintptr_t)answer.at;
+	ASSERT_EQ(0, render_open(&from, 0));
+	ASSERT_EQ(0, render_open(&to, 0));
+	ASSERT_EQ(0, render_save(&from, &empty));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, export_late, &late));
+	ASSERT_TRUE(uffd_is_waited_for(&answer, SOON * patience()));
+	EXPECT_EQ(1, objects_of(self->restore));
+	ASSERT_EQ(0, criu_restore(&to, self->restore, &empty));
+	ASSERT_EQ(0, criu_resume(&to, self->restore, 0));
+	EXPECT_EQ(0, objects_of(self->restore));
+	ret = share_export_restore(&self->node, self->restore, &self->exported);
+	ASSERT_LE(0, ret);
+	close(ret);
+	EXPECT_EQ(0, uffd_take_away(&answer));
+	pthread_join(thread, NULL);
+	EXPECT_EQ(-EFAULT, late.ret);
+	EXPECT_EQ(1, objects_of(self->restore));
+	uffd_close(&answer);
+	criu_image_free(&empty);
+	criu_node_close(&from);
+	criu_node_close(&to);
 }
 
 /* A field of the record, an invalid value, and the expected error. */

@@ -92,14 +92,14 @@ static void criu_claim_ended(struct criu_session *session)
 	wake_up_all(&session->claim_wait);
 }
 
-/* Removes an object, if @all, or else an object or a claim of which no other caller knows. */
+/* Removes an object, if @all, or else one or a claim of the caller, of which no other knows. */
 static void criu_object_remove(struct criu_session *session, u64 id, bool all)
 {
 	struct criu_object *entry;
 
 	scoped_guard(mutex, &session->lock) {
 		entry = criu_object_by_id(session, id);
-		if (!entry || (all ? !entry->object : entry->found))
+		if (!entry || (all ? !entry->object : entry->found || entry->creator != current))
 			return;
 		xa_erase(&session->by_object, (unsigned long)entry->object);
 		xa_erase(&session->by_id, id);

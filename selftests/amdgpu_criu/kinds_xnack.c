@@ -3,6 +3,8 @@
  * XNACK: a GPU repeats accesses to pages that it has not mapped, until the driver has mapped them.
  * Here these are pages of SVM ranges, which migrate to VRAM when the GPU misses them.
  */
+#include <time.h>
+
 #include "complaints.h"
 #include "kinds.h"
 
@@ -114,6 +116,43 @@ TEST_F(kinds, ranges_are_restored_also_where_a_gpu_is_missing)
 	}
 	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
 	EXPECT_EQ(0, copy_by_gpu(self->notes, 3));
+}
+
+/* Far more than the machine has: programs reserve memory that they never use. */
+#define RESERVED_SIZE (1ULL << 35)
+
+static int map_reserved(struct notes *notes)
+{
+	notes->svm = mmap(CARRY_ADDRESS + 0x80000000, RESERVED_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	return notes->svm == MAP_FAILED ? -errno : 0;
+}
+
+static int make_reserved(struct kfd *kfd, struct carry *carry)
+{
+	const struct kfd_ioctl_svm_attribute access = {
+		KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id
+	};
+	struct notes *notes = notes_of(carry);
+	__s32 mode;
+	int ret = set_xnack(kfd, 1, &mode);
+
+	if (ret == -EPERM)
+		return LACKS;
+	ret = ret ? ret : map_reserved(notes);
+	return ret ? ret : set_svm(kfd, notes->svm, RESERVED_SIZE, &access, 1);
+}
+
+TEST_F(kinds, memory_that_is_not_there_is_not_looked_for)
+{
+	struct timespec begin, end;
+
+	MAKE(make_reserved, "the GPUs have no XNACK mode for each process");
+	ASSERT_EQ(0, map_reserved(self->notes));
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	carry_over(_metadata, self, 0);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	EXPECT_GT(SOON * patience(), (end.tv_sec - begin.tv_sec) * 1000);
 }
 
 /* The driver ends the retries: by an entry in the page table that is no page. */

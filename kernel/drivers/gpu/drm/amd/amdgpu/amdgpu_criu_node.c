@@ -431,8 +431,9 @@ int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size, bool all)
 		at = max_t(u64, at, vma->vm_start);
 		last = min_t(u64, end, vma->vm_end);
 		gup = vma->vm_flags & VM_WRITE ? FOLL_WRITE : 0;
+		/* Stops at a page that is not there. None is without anon_vma. */
 		if (!all && !vma->vm_file && !userfaultfd_armed(vma))
-			gup |= FOLL_DUMP; /* stops at a page that is not there */
+			gup = FOLL_DUMP | (vma->anon_vma ? gup : 0);
 		num = get_user_pages_remote(mm, at, (last - at) >> PAGE_SHIFT, gup, NULL, &locked);
 		if (num == -ENOMEM || fatal_signal_pending(current))
 			break;

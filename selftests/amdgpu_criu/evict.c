@@ -288,6 +288,26 @@ TEST_F(evict, blocks_ioctls_of_kfd_until_unpause)
 	EXPECT_EQ(0, creation.ret);
 }
 
+/* It has no part in the process, which may be gone when it continues. */
+TEST_F(evict, does_not_block_a_call_of_another_process)
+{
+	struct kfd_ioctl_get_version_args args;
+	int status;
+	pid_t child;
+
+	ASSERT_EQ(0, pause_and_evict(self));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		alarm(SOON * patience() / 1000);
+		_exit(ioctl(self->kfd.node.fd, AMDKFD_IOC_GET_VERSION, &args) ? errno : 0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(EBADF, WEXITSTATUS(status));
+	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
+}
+
 static int take_vram(struct kfd *kfd, const void *size)
 {
 	const struct criu_node render = { .fd = kfd->drm_fd, .kind = CRIU_NODE_RENDER };

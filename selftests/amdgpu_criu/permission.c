@@ -357,6 +357,13 @@ TEST_F(other, file_of_the_parent_is_EBADF_in_a_child)
 	criu_node_close(&node);
 }
 
+/* Reading may take as long as a file system in user space likes, and no one holds the process. */
+TEST_F(other, no_argument_is_read_before_EBADF)
+{
+	EXPECT_EQ(-1, ioctl(self->node.fd, AMDKFD_IOC_AMDGPU_CRIU, (void *)1));
+	EXPECT_EQ(EBADF, errno);
+}
+
 TEST_F(other, is_for_its_tracer_as_long_as_it_traces)
 {
 	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, self->pid, 0, 0));

@@ -180,9 +180,6 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	call->op = &call->node->ops[array_index_nospec(op, call->node->num_ops)];
 	if (!call->op->fn)
 		return -ENOTTY;
-	ret = criu_check_owner(call->task);
-	if (ret)
-		return ret;
 	if (size < call->op->size_v1)
 		return -EINVAL;
 	if (size > SZ_4K)

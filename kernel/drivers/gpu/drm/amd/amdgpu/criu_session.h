@@ -137,7 +137,7 @@ static inline bool criu_client_try_begin(struct criu_client *client)
 	return data_race(percpu_ref_tryget_live(&client->calls));
 }
 
-/* Runs an ioctl once it may begin. @is_wait: may block forever, or free @client. Inlines @ioctl. */
+/* Runs an ioctl once it may begin. @is_wait: it may block forever. Inlines @ioctl. */
 static inline long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
 				     unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
 {

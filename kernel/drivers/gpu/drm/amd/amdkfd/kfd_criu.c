@@ -332,12 +332,13 @@ long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)
 
 	if (cmd != AMDKFD_IOC_AMDGPU_CRIU)
 		return -ENOTTY;
-	if (copy_from_user(&envelope, (void __user *)arg, sizeof(envelope)))
-		return -EFAULT;
-	mm = kfd_criu_get_mm(p);
+	/* Before anything that may block: a tracer has no reference to @p, see kfd_criu_ioctl(). */
+	ret = criu_check_owner(call.task);
+	mm = ret ? NULL : kfd_criu_get_mm(p);
 	if (!mm)
-		return -ESRCH;
-	ret = amdgpu_criu_call(&call, &envelope);
+		return ret ?: -ESRCH;
+	ret = copy_from_user(&envelope, (void __user *)arg, sizeof(envelope)) ?
+	      -EFAULT : amdgpu_criu_call(&call, &envelope);
 	mmput(mm);
 	return ret;
 }

@@ -86,9 +86,11 @@ static inline long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned
 
 	if (nr == AMDGPU_CRIU_NR)
 		return kfd_criu_call(filep, cmd, arg);
-	/* CREATE_PROCESS puts the reference of the file to @p. */
-	return criu_client_ioctl(&p->criu, nr == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS) ||
-				 nr == _IOC_NR(AMDKFD_IOC_CREATE_PROCESS), filep, cmd, arg, ioctl);
+	/* kfd_ioctl() refuses it. It may not wait: CREATE_PROCESS puts the file's reference. */
+	if (p->lead_thread != current->group_leader)
+		return ioctl(filep, cmd, arg);
+	return criu_client_ioctl(&p->criu, nr == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS), filep, cmd, arg,
+				 ioctl);
 }
 
 #endif /* KFD_CRIU_H_ */

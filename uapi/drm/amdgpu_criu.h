@@ -227,9 +227,9 @@ struct amdgpu_criu_session {
  * the file, and waits until the work submitted through it is complete: ETIME if that
  * takes too long (about 20 s).
  *
- * While a file is blocked, all other ioctls on it block, from any caller: from
- * PROCESS_INFO to UNPAUSE, from RESTORE to RESUME, or to the end of the session. A
- * signal interrupts the wait. Contents are copied through another file of the node.
+ * While a file is blocked, all other ioctls on it block, from any caller that may use
+ * it: from PROCESS_INFO to UNPAUSE, from RESTORE to RESUME, or to the end of the session.
+ * A signal interrupts the wait. Contents are copied through another file of the node.
  *
  * May be repeated within a session. On error nothing changes: a running process
  * continues, and one that the session has already paused stays paused.

@@ -267,7 +267,7 @@ TEST_F(fuse, outside_does_not_wait_for_a_process_that_waits_for_memory)
 	ASSERT_EQ(0, criu_pause(&self->render, self->session, &info));
 	ASSERT_EQ(0, CALL(&outside, &self->render, OUTSIDE, &args));
 	/* The wait has a limit of its own. */
-	ASSERT_TRUE(caller_is_done(&outside, 2 * SOON * patience()));
+	ASSERT_TRUE(caller_is_done(&outside, 5 * SOON * patience()));
 	EXPECT_EQ(-ETIME, caller_end(&outside));
 }
 

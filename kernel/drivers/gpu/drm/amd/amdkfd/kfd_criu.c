@@ -2,9 +2,7 @@
 /* The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes. */
 #include "kfd_criu.h"
 
-/* Limits of waits for running ioctls, and for locks of processes */
-#define KFD_CRIU_STOP_TIME (20 * HZ)
-#define KFD_CRIU_OUTSIDE_TIME (5 * HZ)
+#define KFD_CRIU_WAIT_TIME (20 * HZ) /* for running ioctls, and for locks of processes */
 
 static void kfd_criu_process_get(void *client)
 {
@@ -222,7 +220,7 @@ static int kfd_criu_evict_memory(struct criu_call *call, void *data)
 	args->bytes = 0;
 	args->kept = 0;
 	if (!ret && stop)
-		ret = criu_client_stop(client, jiffies + KFD_CRIU_STOP_TIME);
+		ret = criu_client_stop(client, jiffies + KFD_CRIU_WAIT_TIME);
 	if (ret)
 		return criu_refuse_late(call, ret, "an ioctl of KFD does not return");
 	ret = -ERESTARTSYS;
@@ -267,7 +265,7 @@ static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kf
 /* Visits without kfd_processes_mutex, under which processes are created, and freed if it fails. */
 int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 {
-	const unsigned long end = jiffies + KFD_CRIU_OUTSIDE_TIME;
+	const unsigned long end = jiffies + KFD_CRIU_WAIT_TIME;
 	struct xarray processes;
 	int bucket, ret = 0;
 	struct kfd_process *p;

@@ -56,7 +56,8 @@ class WithoutSigchld {
 };
 
 // Runs `body` in a process that is no child of this one, and that this one watches: it could
-// otherwise end before its descriptor is open. `body` does not return.
+// otherwise end before its descriptor is open, or work although nothing ends it. `body` does not
+// return.
 template <typename Body>
 Result<Pidfd> fork_grandchild(const Body& body) {
   Pipe number = TRY(Pipe::create()), watched = TRY(Pipe::create());
@@ -67,8 +68,8 @@ Result<Pidfd> fork_grandchild(const Body& body) {
     const pid_t pid = fork_helper();
     if (pid == 0) {
       watched.write.reset();
-      char none;
-      (void)read_object(watched.read, none);  // until the caller closes its end or dies
+      char byte;
+      if (!read_object(watched.read, byte)) _exit(1);  // the caller does not watch it, or has died
       body();
     }
     (void)!write(number.write.get(), &pid, sizeof(pid));
@@ -80,6 +81,7 @@ Result<Pidfd> fork_grandchild(const Body& body) {
                      ? open_process(pid)
                      : Result<Pidfd>(Error(EAGAIN, "cannot make a process for the background"));
   while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) continue;
+  if (process.ok()) (void)!write(watched.write.get(), "", 1);
   return process;
 }
 

@@ -56,6 +56,22 @@ TEST(Background, ReportsWhyItsProcessCannotBeWatched) {
   EXPECT_TRUE(refused);
 }
 
+// Nothing would end it, after an operation that has failed.
+TEST(Background, DoesNotWorkIfItCannotBeWatched) {
+  Pipe pipe = std::move(*Pipe::create());
+  const auto self = static_cast<uint32_t>(getpid());
+  const bool refused = testing_support::without({SYS_pidfd_open, 0, EMFILE, {}, self}, [&] {
+    const auto background = Background::start(
+        kRole, [&](const Background::Fail&) { (void)!write(pipe.write.get(), "x", 1); });
+    ASSERT_FALSE(background.ok());
+    EXPECT_EQ(background.error().code(), EMFILE) << background.error().message();
+  });
+  EXPECT_TRUE(refused);
+  pipe.write.reset();
+  char byte = 0;
+  EXPECT_EQ(read(pipe.read.get(), &byte, 1), 0);
+}
+
 // Also if it ends before start() has returned.
 TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
   for (int i = 0; i < 50; i++) {

@@ -21,6 +21,7 @@ struct Refused {
   uint32_t bits;  // if the third argument has one of them; 0: always
   uint32_t error;
   std::optional<uint32_t> second = {};  // the argument, if only calls with that are refused
+  uint32_t allowed_first = 0;           // the argument of calls that are not refused; 0: none
 };
 
 // Calls `run` in a thread with such a filter. Threads that it creates have it, too. Returns false
@@ -28,9 +29,13 @@ struct Refused {
 inline bool without(const Refused& refused, const std::function<void()>& run) {
   const uint32_t second = refused.second.value_or(0), mask = refused.second ? UINT32_MAX : 0;
   const uint32_t any = refused.bits == 0;
+  const uint32_t first = refused.allowed_first, first_mask = first ? UINT32_MAX : 0;
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused.call, 0, 7),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused.call, 0, 10),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, first_mask),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first ? first : 1, 7, 0),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
       BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 4),

@@ -78,6 +78,11 @@ class Overlap : public testing_support::HooksTest {
     if (const int result = pause(getpid())) return result;
     return dump_file(file_, kOverlapFile);
   }
+  static void lose_memory() {
+    struct stat status;
+    ASSERT_EQ(stat(kRenderPath, &status), 0);
+    testing_support::losses[status.st_rdev]++;
+  }
   static int late() { return call<DumpDevicesLate>(kDumpDevicesLate, 1); }
 
   // Runs the hooks in a process of its own, which then waits.
@@ -128,6 +133,29 @@ TEST_F(Overlap, AnErrorFailsTheLateHook) {
   EXPECT_THAT(images_.names(), IsEmpty());
   EXPECT_FALSE(state_.anything_paused());
   EXPECT_TRUE(writer_ends());
+}
+
+// The bytes that a reset has left are not those of the processes.
+TEST_F(Overlap, MemoryThatAGpuLosesMeanwhileFailsTheLateHook) {
+  lose_memory();  // that counts from the start of the driver
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  lose_memory();
+  may_copy() = true;
+  EXPECT_EQ(late(), -ENODATA);
+  end(kStageDump, -ENODATA);
+  EXPECT_THAT(log(), HasSubstr("renderD5) was reset during the dump, and its memory was lost"));
+  EXPECT_THAT(images_.names(), IsEmpty());
+  EXPECT_FALSE(state_.anything_paused());
+}
+
+TEST_F(Overlap, MemoryThatAGpuHasLostBeforeOrLosesLaterDoesNotMatter) {
+  lose_memory();
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  may_copy() = true;
+  ASSERT_EQ(late(), 0) << log();
+  lose_memory();
+  end(kStageDump, 0);
+  EXPECT_THAT(images_.names(), testing::Not(IsEmpty()));
 }
 
 // CRIU need not do the rest of its own part.

@@ -110,8 +110,9 @@ Result<bool> Plugin::need_interface(pid_t pid) {
 
 dump::Dump& Plugin::dump() {
   if (!dump_) {
-    dump_ = std::make_unique<dump::Dump>(dump::DumpContext{
-        api(), host_, parts_.make_engine, options_, image_directory, parts_.has_late_hook});
+    dump_ = std::make_unique<dump::Dump>(
+        dump::DumpContext{api(), host_, parts_.make_engine, options_, image_directory,
+                          parts_.has_late_hook, false, parts_.count_losses});
     for (const pid_t pid : without_gpu_) dump_->note_dumped(pid);
   }
   return *dump_;

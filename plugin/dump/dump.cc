@@ -100,6 +100,7 @@ Status Dump::finish() {
   Status status = saver_.finish();
   // The time may be over although the writer has ended, if CRIU itself was stopped or had no CPU.
   if (status.ok()) status = interruption_.check();
+  if (status.ok()) status = memory_.check();
   if (!status.ok()) discard();
   if (doomed_) doomed_->set_writer(nullptr);
   return status;
@@ -124,6 +125,7 @@ void Dump::write_statistics() const {
 void Dump::succeed() {
   if (std::exchange(succeeded_, true)) return;
   tree_.close_opened();
+  memory_.stop();
   if (has_work()) status_.phase("succeeded");
   write_statistics();
   pause_timer_.stop();
@@ -159,6 +161,7 @@ void Dump::discard() {
 Status Dump::collect() {
   TRY(tree_.complete());
   gpus_ = TRY(env_.host.gpus());
+  watch_open_gpus();
   if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside());
   for (const Member& member : tree_.members()) {
     if (member.vmas.empty() && !tree_.kfd_of(member.pid)) continue;
@@ -344,11 +347,23 @@ Status Dump::add_objects() {
   return saver_.check_indexes();
 }
 
+// To be called before CHECKPOINT. Others need not be opened, which may wake them up.
+void Dump::watch_open_gpus() {
+  for (const OpenRender& render : tree_.renders())
+    if (const auto gpu = gpu_of_minor(render.minor); gpu.ok()) (void)memory_.watch(**gpu);
+}
+
+// GPUs of which the processes have closed the nodes are watched only now.
+Status Dump::start_saving() {
+  for (const topology::Gpu& gpu : saver_.gpus()) TRY(memory_.watch(gpu));
+  return saver_.start();
+}
+
 Status Dump::save_objects() {
   TRY(add_objects());
   // A deadline could end that process, but not CRIU's own work meanwhile.
   const bool overlaps = env_.has_late_hook && env_.options.parallel && env_.options.timeout == 0;
-  TRY(saver_.start());
+  TRY(start_saving());
   doomed_->set_writer(saver_.writer());
   return overlaps ? Status() : finish();
 }
@@ -431,7 +446,7 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
   if (const auto* exported = std::get_if<image::Exported>(&*what)) {
     saver_.add(exported->state.bo, exported->gpu);
     TRY(finish());
-    TRY(saver_.start());
+    TRY(start_saving());
     TRY(finish());
   }
   TRY(write_file(fd, id, std::move(*what)));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dump/doomed_images.h"
+#include "dump/memory_watch.h"
 #include "dump/object_saver.h"
 #include "dump/outside_dmabufs.h"
 #include "dump/tree.h"
@@ -24,7 +25,8 @@ class Dump {
         interruption_(std::chrono::seconds(env_.options.timeout)),
         status_("dump", env_.options.status_fd, interruption_),
         tree_(env_.api, env_.host, interruption_),
-        saver_(env_, tree_.session_file(), id_, interruption_, status_) {}
+        saver_(env_, tree_.session_file(), id_, interruption_, status_),
+        memory_(env_.host, env_.count_losses) {}
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
@@ -99,6 +101,8 @@ class Dump {
   // Adds all objects to saver_.
   Status add_objects();
   Status save_objects();
+  void watch_open_gpus();
+  Status start_saving();
   Status write(const std::function<Status(const image::Directory& directory)>& work);
   Status write_metadata();
   void write_statistics() const;
@@ -127,6 +131,7 @@ class Dump {
   StatusLines status_;
   Tree tree_;
   ObjectSaver saver_;
+  MemoryWatch memory_;      // until the contents are saved
   std::set<pid_t> dumped_;  // all processes of the tree
   OutsideDmabufs outside_dmabufs_;
   std::vector<topology::Gpu> gpus_;

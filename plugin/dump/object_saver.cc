@@ -26,6 +26,12 @@ void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
   batch.bos.push_back(bo);
 }
 
+std::vector<topology::Gpu> ObjectSaver::gpus() const {
+  std::vector<topology::Gpu> result;
+  for (const auto& [gpu_id, batch] : pending_) result.push_back(batch.gpu);
+  return result;
+}
+
 // An earlier dump that cannot be used costs space, but does not fail the dump.
 void ObjectSaver::load_earlier(const image::Directory& directory) {
   if (earlier_) return;

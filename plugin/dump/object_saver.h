@@ -28,6 +28,7 @@ struct DumpContext {
   // CRIU calls a hook after its own part of a dump: contents can be saved until then.
   bool has_late_hook = false;
   bool live = false;  // the processes run while their memory is saved
+  gpu::LossCounter count_losses = nullptr;
 
   Result<image::Directory> images() const {
     return image::Directory{TRY(image_directory()), options.key};
@@ -46,6 +47,8 @@ class ObjectSaver {
 
   // Adds bo, an entry of any table, which is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
+  // Of the objects added since the last start().
+  std::vector<topology::Gpu> gpus() const;
   // Refuses objects whose index would be larger than an image can have.
   Status check_indexes() const;
   // Saves the objects added since the last call in a process of its own: a contents file for each

@@ -16,6 +16,7 @@
 
 #include "criu/program.h"
 #include "image/set.h"
+#include "pipeline/workers.h"
 #include "tests/criu_program.h"
 #include "tests/few_threads.h"
 #include "tests/patience.h"
@@ -311,6 +312,22 @@ TEST_F(Parallel, AThreadThatCannotBeCreatedFailsTheRestoreBeforeTasks) {
     program.log.clear();
   }
   alarm(0);
+}
+
+// Copies of other GPUs may take long, and the processes are paused. The last threads of a dump are
+// those that save, one for each GPU.
+TEST_F(Parallel, AThreadThatCannotBeCreatedFailsTheDumpAtOnce) {
+  const auto workers =
+      pipeline::threads_by_bytes({kShareOfGpu, kShareOfGpu}, std::thread::hardware_concurrency());
+  setenv("AMDGPU_CRIU_TIMEOUT", "20", 1);
+  testing_support::during_copies = [] { ::pause(); };
+  testing_support::threads_left = static_cast<int>(workers[0] + workers[1]) + 2;
+  EXPECT_EQ(dump(), -ENOMEM);
+  testing_support::threads_left = -1;
+  testing_support::during_copies = {};
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  EXPECT_THAT(log(), HasSubstr(formatted("no thread can save memory of GPU {:#x}: ", kOtherGpu)));
+  EXPECT_THAT(images_.names(), testing::IsEmpty());
 }
 
 TEST_F(Parallel, ADamagedProcessTreeIsAnErrorAndStopsNoRestore) {

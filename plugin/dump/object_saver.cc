@@ -91,11 +91,21 @@ void ObjectSaver::save(const image::Directory& directory, const OnError& on_erro
   for (size_t i = 0; i < outcomes.size(); i++)
     outcomes[i].workers = std::make_unique<pipeline::Workers>(numbers[i]);
   std::vector<std::jthread> threads;
+  threads.reserve(outcomes.size());
   auto outcome = outcomes.begin();
-  for (const auto& [gpu_id, batch] : pending_)
-    threads.emplace_back([&check, &batch, &of = *outcome++, this] {
+  for (const auto& [gpu_id, batch] : pending_) {
+    const auto save_batch = [&check, &batch, &of = *outcome++, this] {
       check(without_exceptions([&] { return save(batch, of); }));
+    };
+    Status started = without_exceptions([&] {
+      threads.emplace_back(save_batch);
+      return Status();
     });
+    // The threads of other GPUs copy for a long time, so they must not be waited for.
+    if (!started.ok())
+      on_error(std::move(started).error().within(
+          formatted("no thread can save memory of GPU {:#x}", gpu_id)));
+  }
   threads.clear();  // waits
   SaveCounts counts;
   outcome = outcomes.begin();

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "criu/program.h"
 #include "image/set.h"
 #include "tests/kfd_program.h"
 
@@ -144,6 +145,22 @@ TEST_F(Hooks, RefusesADumpIntoAStream) {
   EXPECT_LT(dump(), 0);
   EXPECT_THAT(log(), HasSubstr("with criu --stream"));
   EXPECT_THAT(state_.calls, Not(Contains("PROCESS_INFO")));
+}
+
+// Its path fills the address of a socket.
+TEST_F(Hooks, ASocketOfALongPathIsNeitherAStreamNorAStore) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  std::string path = images_.file("");
+  path.resize(sizeof(address.sun_path), 'x');
+  path.copy(address.sun_path, path.size());
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  const Fd other(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const Fd criu(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(other.get(), generic, sizeof(address)), 0);
+  ASSERT_EQ(listen(other.get(), 1), 0);
+  ASSERT_EQ(connect(criu.get(), generic, sizeof(address)), 0);
+  EXPECT_FALSE(streams_images());
+  EXPECT_FALSE(make_fd_store()->is_ready());
 }
 
 TEST_F(Hooks, LeaksNoDescriptor) {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -30,28 +31,29 @@ void log_to_criu(LogLevel level, const std::string& line) {
   print_on_level(static_cast<unsigned>(level), "%s(amdgpu): %s\n", mark, line.c_str());
 }
 
+// The name of a UNIX socket; empty: it is none. A path may fill the address, without a 0 at its
+// end, which the kernel counts nevertheless. An abstract name begins with 0.
+std::string socket_name(int (*get)(int, sockaddr*, socklen_t*), int fd) {
+  sockaddr_un address{};
+  socklen_t size = sizeof(address);
+  if (get(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 || address.sun_family != AF_UNIX)
+    return {};
+  const size_t room = std::min<size_t>(size, sizeof(address)) - offsetof(sockaddr_un, sun_path);
+  const std::string_view name(address.sun_path, room);
+  return std::string(name.substr(0, name.find('\0', 1)));
+}
+
 // The descriptor store is a socket connected to itself. CRIU 4.1 creates it after it has loaded the
 // plugins, and would crash if it were used before.
 bool is_fd_store(int fd) {
   constexpr std::string_view kName = "criu-fdstore-";
-  sockaddr_un address{};
-  socklen_t size = sizeof(address);
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      address.sun_family != AF_UNIX)
-    return false;
-  const std::string_view name(address.sun_path, size - offsetof(sockaddr_un, sun_path));
-  return name.find(kName) != name.npos;
+  return socket_name(getsockname, fd).find(kName) != std::string::npos;
 }
 
 // criu --stream connects to criu-image-streamer, which listens in the image directory.
 bool is_streamer(int fd) {
   constexpr std::string_view kName = "streamer-capture.sock";
-  sockaddr_un address{};
-  socklen_t size = sizeof(address);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      address.sun_family != AF_UNIX)
-    return false;
-  return std::string_view(address.sun_path).ends_with(kName);
+  return socket_name(getpeername, fd).ends_with(kName);
 }
 
 // -1: there is none.

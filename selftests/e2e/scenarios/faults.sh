@@ -353,12 +353,13 @@ fault_or_end() { # fault_or_end WHAT PROCESS
   grep -qs 'TEST SWITCH: fault at' "$DIR/criu-$1.log" || ! kill -0 "$2" 2>/dev/null
 }
 
-# reset_at EVENT COMMAND WHAT...: resets the GPU while the command sleeps at EVENT. Returns its
-# status
+# reset_at EVENT[:NUMBER] COMMAND WHAT...: resets the GPU while the command sleeps at EVENT. Returns
+# its status
 reset_at() {
   local event=$1 what=$3 command
   shift
-  with_fault "$event:1:sleep" "$@" &
+  [[ $event == *:* ]] || event+=:1
+  with_fault "$event:sleep" "$@" &
   command=$!
   wait_until 120 fault_or_end "$what" $command || fail "$what: the event $event does not occur"
   reset_gpu
@@ -429,6 +430,22 @@ scenario_faults_reset() {
   for event in "${actions[@]}"; do reset_in_restore $event; done
   restore_and_check_tree restore "$DIR/images"
   tree_ends_well "after resets"
+}
+
+# A reset loses memory when the state of one process is saved, and before any memory is copied.
+scenario_faults_reset_saved() {
+  need_resets
+  start_tree "render_chain" "render_chain"
+  for_each first_steps 20
+  PID=$ROOT
+  reset_at CHECKPOINT:2 criu_dump dump-saved "$DIR/images" --leave-running
+  as_expected dump-saved $?
+  grep -q 'Error.*(amdgpu).*was reset during the dump, and its memory was lost' "$DIR/criu-dump-saved.log" ||
+    fail "$(grep Error "$DIR/criu-dump-saved.log" | tail -n 4)"
+  ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "GPU images are left"
+  for_each kill_member || true
+  wait_until 20 for_each is_dead || fail "the processes do not end"
+  nothing_is_left "dump with a reset after CHECKPOINT"
 }
 
 # When all contents are filled, a reset loses them: before CRIU's last hook, and in RESUME. The error names the GPU.

@@ -90,7 +90,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # Likewise; the campaign `killed` runs it.
     "pods_killed": ("pod_killed",),
     # With one GPU.
-    "single_gpu": ("faults_reset", "faults_reset_filled"),
+    "single_gpu": ("faults_reset", "faults_reset_filled", "faults_reset_saved"),
     # With what `make deb` has built.
     "packaged": ("packages", "packages_selftest", "packages_stock"),
     # The campaign `machine` runs this.

@@ -9,6 +9,7 @@ WORD_SECONDS=400 # until the first one, and from each to a later one
 # start_writer NAME PROGRAM ARGUMENT...: the program writes a text; sets PID, TEXT (its file) and LOG
 start_writer() {
   TEXT=$DIR/$1.txt LOG=$DIR/$1.log
+  : >"$TEXT" # words are counted at once
   shift
   first_pid_of_scenario
   HIP_VISIBLE_DEVICES=0 GGML_VK_VISIBLE_DEVICES=0 VK_LOADER_DRIVERS_SELECT='radeon_icd*' \

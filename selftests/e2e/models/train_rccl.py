@@ -30,6 +30,7 @@ RATE = 0.5
 STEP, VERIFY, END = b"s", b"v", b"e"
 GOOD, BAD = b"g", b"b"
 PORT, JOIN_SECONDS = 7000, 600
+LATE_SECONDS = 0.3  # of each other rank: the waves of rank 0 wait for it in the collective
 FLOAT, SUM, MAX, MIN = 7, 0, 2, 3  # ncclDataType_t and ncclRedOp_t
 TO_HOST = 2  # hipMemcpyKind
 NODES = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -196,6 +197,7 @@ def follow(number: int, ranks: int, gpu: int, code: bytes, leader: int, greeting
     if greeting:
         say(greeting)
     while (what := os.read(leader, 1)) in (STEP, VERIFY):
+        time.sleep(LATE_SECONDS)
         rank.one_step()
         if what == VERIFY:
             rank.all_are_equal()

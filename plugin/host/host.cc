@@ -258,11 +258,22 @@ Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
   return files_of_thread(pid, pid);
 }
 
+Result<std::vector<pid_t>> threads_of(pid_t pid) {
+  std::vector<pid_t> result;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(formatted("/proc/{}/task", pid), error))
+    result.push_back(static_cast<pid_t>(atoi(entry.path().filename().c_str())));
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::no_such_process)
+    return Error::of(ESRCH, "there is no process {}", pid);
+  if (error)
+    return Error::of(error.value(), "cannot list the threads of process {}: {}", pid,
+                     error.message());
+  return result;
+}
+
 Result<std::vector<ThreadFile>> Host::files_of_threads(pid_t pid) const {
   std::vector<ThreadFile> result;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(formatted("/proc/{}/task", pid), error)) {
-    const auto thread = static_cast<pid_t>(atoi(entry.path().filename().c_str()));
+  for (const pid_t thread : TRY(threads_of(pid))) {
     if (thread == pid) continue;
     const long other = syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0);
     if (other < 0 && errno != ESRCH)
@@ -275,11 +286,6 @@ Result<std::vector<ThreadFile>> Host::files_of_threads(pid_t pid) const {
       if (syscall(SYS_kcmp, pid, thread, KCMP_FILE, file.number, file.number) != 0)
         result.push_back({thread, file});
   }
-  if (error == std::errc::no_such_file_or_directory || error == std::errc::no_such_process)
-    return Error::of(ESRCH, "there is no process {}", pid);
-  if (error)
-    return Error::of(error.value(), "cannot list the threads of process {}: {}", pid,
-                     error.message());
   return result;
 }
 

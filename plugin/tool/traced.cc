@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -16,28 +15,13 @@
 namespace amdgpu_criu::tool {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::chrono::milliseconds kPoll{1};
-
-Result<std::vector<pid_t>> threads_of(pid_t pid) {
-  std::vector<pid_t> result;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(formatted("/proc/{}/task", pid), error))
-    result.push_back(static_cast<pid_t>(atoi(entry.path().filename().c_str())));
-  if (error == std::errc::no_such_file_or_directory || error == std::errc::no_such_process)
-    return Error::of(ESRCH, "there is no process {}", pid);
-  if (error)
-    return Error::of(error.value(), "cannot list the threads of process {}: {}", pid,
-                     error.message());
-  return result;
-}
 
 }  // namespace
 
 Result<std::vector<pid_t>> children_of(pid_t pid) {
   std::vector<pid_t> result;
-  for (const pid_t thread : TRY(threads_of(pid))) {
+  for (const pid_t thread : TRY(host::threads_of(pid))) {
     std::ifstream children(formatted("/proc/{}/task/{}/children", pid, thread));
     for (pid_t child; children >> child;) result.push_back(child);
   }
@@ -45,7 +29,7 @@ Result<std::vector<pid_t>> children_of(pid_t pid) {
 }
 
 bool is_stopped(pid_t pid) {
-  const auto threads = threads_of(pid);
+  const auto threads = host::threads_of(pid);
   return !threads.ok() || std::ranges::all_of(*threads, [pid](pid_t thread) {
     std::ifstream stat(formatted("/proc/{}/task/{}/stat", pid, thread));
     std::string line;
@@ -96,7 +80,7 @@ Result<std::optional<int>> StoppedTree::wait_for_stop(pid_t thread) const {
 
 Result<bool> StoppedTree::stop_new_threads(pid_t pid) {
   bool found = false;
-  const auto threads = threads_of(pid);
+  const auto threads = host::threads_of(pid);
   if (!threads.ok()) return true;  // it has ended since: the tree is another one
   for (const pid_t thread : *threads) {
     if (threads_.contains(thread)) continue;

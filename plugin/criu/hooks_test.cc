@@ -132,16 +132,26 @@ TEST_F(Hooks, AnotherPluginIsAskedForWhatIsNotOurs) {
   }
 }
 
+// CRIU's socket, which is connected to that of a server.
+struct Connection {
+  // path: with a 0 at its end if there is room
+  void make(const std::string& path) {
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    ASSERT_LE(path.size(), sizeof(address.sun_path));
+    path.copy(address.sun_path, path.size());
+    const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+    ASSERT_EQ(bind(server.get(), generic, sizeof(address)), 0);
+    ASSERT_EQ(listen(server.get(), 1), 0);
+    ASSERT_EQ(connect(criu.get(), generic, sizeof(address)), 0);
+  }
+  Fd server{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  Fd criu{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+};
+
 // A restore from the stream would not find the images.
 TEST_F(Hooks, RefusesADumpIntoAStream) {
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  images_.file("streamer-capture.sock").copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  const Fd streamer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const Fd criu(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(bind(streamer.get(), generic, sizeof(address)), 0);
-  ASSERT_EQ(listen(streamer.get(), 1), 0);
-  ASSERT_EQ(connect(criu.get(), generic, sizeof(address)), 0);
+  Connection connection;
+  ASSERT_NO_FATAL_FAILURE(connection.make(images_.file("streamer-capture.sock")));
   EXPECT_LT(dump(), 0);
   EXPECT_THAT(log(), HasSubstr("with criu --stream"));
   EXPECT_THAT(state_.calls, Not(Contains("PROCESS_INFO")));
@@ -149,16 +159,10 @@ TEST_F(Hooks, RefusesADumpIntoAStream) {
 
 // Its path fills the address of a socket.
 TEST_F(Hooks, ASocketOfALongPathIsNeitherAStreamNorAStore) {
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   std::string path = images_.file("");
-  path.resize(sizeof(address.sun_path), 'x');
-  path.copy(address.sun_path, path.size());
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  const Fd other(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const Fd criu(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(bind(other.get(), generic, sizeof(address)), 0);
-  ASSERT_EQ(listen(other.get(), 1), 0);
-  ASSERT_EQ(connect(criu.get(), generic, sizeof(address)), 0);
+  path.resize(sizeof(sockaddr_un::sun_path), 'x');
+  Connection connection;
+  ASSERT_NO_FATAL_FAILURE(connection.make(path));
   EXPECT_FALSE(streams_images());
   EXPECT_FALSE(make_fd_store()->is_ready());
 }

@@ -98,8 +98,8 @@ class Plugin {
   options::Faults faults_;
   std::unique_ptr<kernel::Api> stock_;  // replaces the one in parts_
   bool chosen_ = false;
-  // At most one of them exists; they refer to the members above.
   std::vector<pid_t> without_gpu_;  // processes before the first one that uses a GPU
+  // At most one of them exists; they refer to the members above.
   std::unique_ptr<dump::Dump> dump_;
   std::string full_disk_;
   std::string needs_;

@@ -14,6 +14,8 @@
 /* Jobs that wait for this word of the work BO, more than a GPU has engines */
 #define GATE 7
 #define JOBS 24
+/* Each job writes 1 to a word from here when it starts. */
+#define STARTED (GATE + 1 + JOBS)
 
 static atomic_int handled_by;
 static atomic_bool restored, sent;
@@ -29,22 +31,43 @@ struct blocker {
 	pthread_t thread;
 };
 
-/* Submissions of page tables wait behind the jobs. */
+static int started(const struct blocker *blocker)
+{
+	int num = 0;
+
+	for (int i = 0; i < JOBS; i++)
+		num += __atomic_load_n(&blocker->work.words[STARTED + i], __ATOMIC_SEQ_CST);
+	return num;
+}
+
+/*
+ * Submissions of page tables wait behind the jobs. A job starts only when its own page tables are
+ * done, so wait until each engine has started one.
+ */
 static int block_engines(struct blocker *blocker)
 {
 	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .wait_word = GATE, .value = 1 };
+	int engines, ret = render_open(&blocker->node, 0);
 	__u64 sequence;
-	int ret = render_open(&blocker->node, 0);
 
 	if (!ret)
 		ret = render_work_make(&blocker->node, &blocker->work);
 	for (int i = 0; !ret && i < JOBS; i++) {
+		job.start_word = STARTED + i;
 		job.word = GATE + 1 + i;
 		ret = render_ctx_create(&blocker->node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx);
 		if (!ret)
 			ret = render_submit(&blocker->node, &blocker->work, &job, &sequence);
 	}
-	return ret;
+	if (ret)
+		return ret;
+	engines = __builtin_popcount(render_rings(&blocker->node, AMDGPU_HW_IP_DMA));
+	for (int i = 0; started(blocker) < engines; i++) {
+		if (i == 1000 * patience())
+			return -ETIME;
+		usleep(10000);
+	}
+	return 0;
 }
 
 /* Signals the process while RESTORE waits, then lets the engines continue. */

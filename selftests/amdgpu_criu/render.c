@@ -403,11 +403,23 @@ static __u64 word_va(__u32 word)
 	return RENDER_WORK_VA + word * sizeof(__u32);
 }
 
+static __u32 *sdma_write(__u32 *p, __u32 word, __u32 value)
+{
+	*p++ = SDMA_WRITE;
+	*p++ = word_va(word);
+	*p++ = word_va(word) >> 32;
+	*p++ = 0;
+	*p++ = value;
+	return p;
+}
+
 /* Waiting for a word that is never set hangs the engine. */
 static __u32 sdma_commands(const struct render_job *job, __u32 *ib)
 {
 	__u32 *p = ib;
 
+	if (job->start_word)
+		p = sdma_write(p, job->start_word, 1);
 	if (job->wait_word) {
 		*p++ = SDMA_POLL | SDMA_POLL_MEMORY | SDMA_POLL_NOT_EQUAL;
 		*p++ = word_va(job->wait_word);
@@ -416,11 +428,7 @@ static __u32 sdma_commands(const struct render_job *job, __u32 *ib)
 		*p++ = ~0u;
 		*p++ = 0xfff << 16 | 10;
 	}
-	*p++ = SDMA_WRITE;
-	*p++ = word_va(job->word);
-	*p++ = word_va(job->word) >> 32;
-	*p++ = 0;
-	*p++ = job->value;
+	p = sdma_write(p, job->word, job->value);
 	while ((p - ib) % 8)
 		*p++ = 0;
 	return p - ib;
@@ -501,6 +509,19 @@ static struct drm_amdgpu_cs_chunk chunk(__u32 id, const void *data, size_t size)
 		.length_dw = size / sizeof(__u32),
 		.chunk_data = (uintptr_t)data,
 	};
+}
+
+__u32 render_rings(const struct criu_node *node, __u32 hw_ip)
+{
+	struct drm_amdgpu_info_hw_ip info = {};
+	struct drm_amdgpu_info args = {
+		.return_pointer = (uintptr_t)&info,
+		.return_size = sizeof(info),
+		.query = AMDGPU_INFO_HW_IP_INFO,
+		.query_hw_ip.type = hw_ip,
+	};
+
+	return render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) ? 0 : info.available_rings;
 }
 
 int render_submit(const struct criu_node *node, struct render_work *work,

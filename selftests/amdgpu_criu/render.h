@@ -92,7 +92,9 @@ struct render_job {
 	__u32 ring;
 	/* 0: only the work BO */
 	__u32 list;
-	/* Before anything else, wait until this word is not 0; 0: do not. */
+	/* Write 1 to this word first; 0: do not. DMA only. */
+	__u32 start_word;
+	/* Then wait until this word is not 0; 0: do not. */
 	__u32 wait_word;
 	/* Then write to it. */
 	__u32 word;
@@ -104,6 +106,8 @@ struct render_job {
 	__u64 after;
 };
 
+/* A mask of the rings of an AMDGPU_HW_IP_*, 0: the GPU has none. */
+__u32 render_rings(const struct criu_node *node, __u32 hw_ip);
 int render_submit(const struct criu_node *node, struct render_work *work,
 		  const struct render_job *job, __u64 *sequence);
 /* -ETIME, or the error of the job */

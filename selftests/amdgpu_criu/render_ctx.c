@@ -78,19 +78,6 @@ TEST_F(ctx, ids_are_restored_with_gaps)
 		EXPECT_EQ(0, render_ctx_free(&self->to, ids[i]));
 }
 
-static bool has_engine(const struct criu_node *node, __u32 type)
-{
-	struct drm_amdgpu_info_hw_ip info = {};
-	struct drm_amdgpu_info args = {
-		.return_pointer = (uintptr_t)&info,
-		.return_size = sizeof(info),
-		.query = AMDGPU_INFO_HW_IP_INFO,
-		.query_hw_ip.type = type,
-	};
-
-	return !render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) && info.available_rings;
-}
-
 static bool is_done(FIXTURE_DATA(ctx) *self, const struct render_job *job)
 {
 	__u64 sequence;
@@ -108,7 +95,7 @@ static void expect_refusal(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) 
 	char reason[64];
 	int session;
 
-	if (!has_engine(&self->node, engine))
+	if (!render_rings(&self->node, engine))
 		SKIP(return, "the GPU has no video engine");
 	session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ASSERT_LE(0, session);
@@ -204,7 +191,7 @@ TEST_F(ctx, old_fences_of_graphics_are_signaled_and_new_numbers_continue)
 	struct render_job graphics = { .hw_ip = AMDGPU_HW_IP_GFX };
 	struct render_job compute = { .hw_ip = AMDGPU_HW_IP_COMPUTE };
 
-	if (!has_engine(&self->node, AMDGPU_HW_IP_GFX))
+	if (!render_rings(&self->node, AMDGPU_HW_IP_GFX))
 		SKIP(return, "the GPU has no graphics ring");
 	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &graphics.ctx));
 	compute.ctx = graphics.ctx;
@@ -430,7 +417,7 @@ static int missing_engine(const struct criu_node *node)
 	int i;
 
 	for (i = 0; i < AMDGPU_HW_IP_UVD; i++)
-		if (!has_engine(node, i))
+		if (!render_rings(node, i))
 			return i;
 	return -1;
 }

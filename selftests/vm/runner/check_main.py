@@ -29,7 +29,6 @@ from .results import append_results
 from .rundir import LockedDirectory, LogDirectory, memory_parent, remove_logs, short_parent
 from .run_main import BROKEN, on_signal
 
-SCRATCH_MIB = 4096
 EPILOGUE_SECONDS = 300
 # The suite that tests the runner itself; it starts its own guests.
 RUNNER = "runner"
@@ -179,7 +178,7 @@ class Checker:
         self._equipment: dict[str, Equipment] = {}
         self.contents = self.equipment(opts.base).contents
         self.scratch = payload.scratch_image(opts.scratch.absolute() if opts.scratch else self.run,
-                                             SCRATCH_MIB)
+                                             options.SCRATCH_MIB)
 
     def equipment(self, base: str) -> Equipment:
         """The kernel and the payload for a base; made when the first guest needs them."""

@@ -12,6 +12,9 @@ from .machine import (
     DEFAULT_ASIC, DEFAULT_CPUS, DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, Network, parse_size_mib)
 from .lab import Failure
 
+# The largest images are those of a process with the code of a library: rocSOLVER's has gigabytes.
+SCRATCH_MIB = 12288
+
 
 def sizes(text: str) -> tuple[int, ...]:
     try:
@@ -100,8 +103,8 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--scratch", type=Path, metavar="DIR|FILE",
                        help="keep the contents of /scratch in this disk image; made when it "
                             "is missing (default: a new disk, removed afterwards)")
-    group.add_argument("--scratch-size", type=size, default=2048, metavar="SIZE",
-                       help="size of /scratch when it is made (default 2G)")
+    group.add_argument("--scratch-size", type=size, default=SCRATCH_MIB, metavar="SIZE",
+                       help="size of /scratch when it is made (default 12G; the host stores what is used)")
     group.add_argument("--network", type=network, metavar="DIR,NUMBER",
                        help="be guest 1 or 2 of a network of two; both have DIR/shared at /shared")
     group.add_argument("--kvm", choices=("auto", "on", "off"), default="auto",

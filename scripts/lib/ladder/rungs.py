@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import configparser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 # Multiplies time limits of tests, because other rungs run at the same time.
 PATIENCE = "3"
@@ -74,14 +72,6 @@ LIBRARIES = {"hipblaslt": "hipBLASLt", "hipcub": "hipCUB", "miopen": "MIOpen", "
              "rccl": "RCCL, on two GPUs", "rocblas": "rocBLAS", "rocfft": "rocFFT", "rocprim": "rocPRIM",
              "rocrand": "rocRAND", "rocsolver": "rocSOLVER", "rocsparse": "rocSPARSE", "rocthrust": "rocThrust",
              "rocwmma": "rocWMMA"}
-
-
-def dumped_libraries() -> tuple[str, ...]:
-    """Those of which tests are dumped, too."""
-    suite = configparser.ConfigParser(interpolation=None)
-    with open(Path(__file__).parents[3] / CAMPAIGN_SUITES / "libraries-dumped.suite", encoding="utf-8") as file:
-        suite.read_file(file)
-    return tuple(suite["suite"]["each library"].split())
 
 
 def library(name: str) -> tuple[Rung, Rung]:
@@ -179,7 +169,7 @@ CAMPAIGN = table(
     campaign_in_guest("rocm-7.2", "rocm-7.2-*", needs=("rocm-7.2-image",)),
     *(rung for name in LIBRARIES for rung in library(name)),
     suites_of_campaigns("libraries-dumped", "dumped-*", "rccl-train",
-                        needs=tuple(f"library-{name}-image" for name in dumped_libraries())),
+                        needs=tuple(f"library-{name}-image" for name in LIBRARIES)),
     # A process has 3 GB of RCCL's code.
     pair_of_guests("rccl-pair", ("module", "host", "library-rccl-image"), 900,
                    "--image rocm-7.2-rccl --switch --memory 7G --vram 1G --timeout 3600"),
@@ -242,7 +232,7 @@ CAMPAIGNS = {
     "rocm-7.2": (("rocm-7.2",), "the same of ROCm 7.2, on all chips (minutes; 5 GB of disk)"),
     "libraries": ((*(f"library-{name}" for name in LIBRARIES), "libraries-dumped", "rccl-pair"),
                   "the own tests of libraries of ROCm 7.2 (hours, interruptible; 30 GB of disk)"),
-    "libraries-dumped": (("libraries-dumped", "rccl-pair"), "some of them, dumped at a random moment (an hour)"),
+    "libraries-dumped": (("libraries-dumped", "rccl-pair"), "tests of them, dumped at random moments (two hours)"),
     **{f"library-{name}": ((f"library-{name}",), f"the own tests of {title} (30 minutes; 8 GB of disk)")
        for name, title in LIBRARIES.items()},
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),

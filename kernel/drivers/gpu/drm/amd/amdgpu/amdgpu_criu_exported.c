@@ -89,7 +89,7 @@ int amdgpu_criu_exported(struct criu_call *call, void *data)
 	if (ret)
 		return ret;
 	call->node = &amdgpu_criu_exported_node;
-	return criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT ?
+	return READ_ONCE(call->session->kind) == CRIU_SESSION_CHECKPOINT ?
 	       amdgpu_criu_dump_exported(call, args, &state) :
 	       amdgpu_criu_restore_exported(call, args, &state);
 }

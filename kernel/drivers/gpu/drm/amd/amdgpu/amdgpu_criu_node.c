@@ -192,7 +192,7 @@ int amdgpu_criu_dump(struct criu_dump *dump, struct amdgpu_criu_state *state)
 	int ret = amdgpu_criu_state_check(state) ?: amdgpu_criu_targets_get(dump, state);
 
 	/* Another call may have made the session of an EXPORTED live. */
-	dump->live = !dump->exported && criu_session_kind(call->session) == CRIU_SESSION_LIVE;
+	dump->live = !dump->exported && READ_ONCE(call->session->kind) == CRIU_SESSION_LIVE;
 	ret = ret ?: mutex_lock_interruptible(call->client->lock);
 	if (!ret) {
 		if (!dump->live && !dump->exported)
@@ -239,7 +239,7 @@ int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *in
 
 	if (info->flags & ~AMDGPU_CRIU_PROCESS_INFO_LIVE)
 		return -EINVAL;
-	if (!info->flags && criu_session_kind(call->session) == CRIU_SESSION_LIVE)
+	if (!info->flags && READ_ONCE(call->session->kind) == CRIU_SESSION_LIVE)
 		return criu_refuse_live(call);
 	dump->live = info->flags;
 	if (mutex_lock_interruptible(call->client->lock))

@@ -150,9 +150,9 @@ static int criu_get_session(struct criu_call *call, const void *args)
 		return -EPERM;
 	if (IS_ERR(session))
 		return PTR_ERR(session);
-	kind = criu_session_kind(session);
+	kind = READ_ONCE(session->kind);
 	if (!(kind & call->op->session)) {
-		criu_session_put(session);
+		fput(session->file);
 		return kind == CRIU_SESSION_LIVE ? criu_refuse_live(call) : -EBADFD;
 	}
 	call->session = session;
@@ -209,7 +209,7 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 		fput(call->new_files[i]);
 	}
 	if (call->session)
-		criu_session_put(call->session);
+		fput(call->session->file);
 	return ret;
 }
 

@@ -214,7 +214,7 @@ static void criu_session_fdinfo(struct seq_file *m, struct file *file)
 	scoped_guard(spinlock, &criu_hold_lock)
 		num_held = list_count_nodes(&session->holds);
 	seq_printf(m, "criu-session-kind:\t%s\ncriu-session-objects:\t%u\n",
-		   criu_session_kind(session) == CRIU_SESSION_RESTORE ? "restore" : "checkpoint",
+		   READ_ONCE(session->kind) == CRIU_SESSION_RESTORE ? "restore" : "checkpoint",
 		   READ_ONCE(session->num_objects));
 	seq_printf(m, "criu-session-clients:\t%zu\n", num_held);
 }
@@ -262,6 +262,7 @@ struct file *criu_session_create(enum criu_session_kind kind)
 	return file;
 }
 
+/* Returns the session of a descriptor. The caller puts the session's file. */
 struct criu_session *criu_session_get(int fd)
 {
 	struct file *file = fget(fd);
@@ -271,16 +272,6 @@ struct criu_session *criu_session_get(int fd)
 	if (file)
 		fput(file);
 	return ERR_PTR(-EBADF);
-}
-
-void criu_session_put(struct criu_session *session)
-{
-	fput(session->file);
-}
-
-enum criu_session_kind criu_session_kind(const struct criu_session *session)
-{
-	return READ_ONCE(session->kind);
 }
 
 /* Makes a session live permanently. Fails with -EBADFD if it holds a client. */

@@ -64,8 +64,6 @@ struct criu_session {
 bool criu_session_allowed(void);
 struct file *criu_session_create(enum criu_session_kind kind);
 struct criu_session *criu_session_get(int fd);
-void criu_session_put(struct criu_session *session);
-enum criu_session_kind criu_session_kind(const struct criu_session *session);
 int criu_session_set_live(struct criu_session *session);
 void criu_session_resumed(struct criu_session *session);
 void criu_objects_drop(struct criu_session *session);

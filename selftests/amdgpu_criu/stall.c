@@ -5,61 +5,11 @@
  */
 #include "kselftest_harness.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
+#include "caller.h"
 #include "fixtures.h"
 #include "fuse.h"
 #include "render.h"
 #include "uffd.h"
-
-#define SOON 5000
-#define POLL_US 10000
-
-/* One call in a thread of its own. */
-struct caller {
-	pthread_t thread;
-	const struct criu_node *node;
-	__u32 op;
-	__u32 size;
-	void *args;
-	atomic_int ret;
-	atomic_bool done;
-};
-
-static void *call_in_thread(void *data)
-{
-	struct caller *caller = data;
-
-	caller->ret = criu_call(caller->node, caller->op, caller->size, caller->args);
-	caller->done = true;
-	return NULL;
-}
-
-static int caller_start(struct caller *caller, const struct criu_node *node, __u32 op, void *args,
-			__u32 size)
-{
-	*caller = (struct caller) { .node = node, .op = op, .args = args, .size = size };
-	return -pthread_create(&caller->thread, NULL, call_in_thread, caller);
-}
-
-#define CALL(caller, node, op, args) \
-	caller_start(caller, node, AMDGPU_CRIU_OP_##op, args, sizeof(*(args)))
-
-static bool caller_is_done(struct caller *caller, int milliseconds)
-{
-	int i;
-
-	for (i = 0; !caller->done && i < milliseconds * 1000 / POLL_US; i++)
-		usleep(POLL_US);
-	return caller->done;
-}
-
-static int caller_end(struct caller *caller)
-{
-	pthread_join(caller->thread, NULL);
-	return caller->ret;
-}
 
 FIXTURE(stall) {
 	struct restorer r;
@@ -136,18 +86,6 @@ static void use_kfd(void)
 	struct criu_node node;
 
 	_exit(criu_node_open(&node, CRIU_NODE_KFD) ? 1 : 0);
-}
-
-static pid_t wait_for_exit(pid_t pid, int *status)
-{
-	pid_t ret = 0;
-	int i;
-
-	for (i = 0; !ret && i < SOON * patience() * 1000 / POLL_US; i++) {
-		ret = waitpid(pid, status, WNOHANG);
-		usleep(POLL_US);
-	}
-	return ret;
 }
 
 /* Even while OUTSIDE runs. */
@@ -237,8 +175,8 @@ FIXTURE_SETUP(fuse)
 	ASSERT_LE(0, self->child);
 	if (!self->child)
 		allocate_stalled(&self->stall);
-	for (int i = 0; !self->stall.waiting && i < SOON * patience() * 1000 / POLL_US; i++)
-		usleep(POLL_US);
+	for (int i = 0; !self->stall.waiting && i < SOON * patience() * 1000 / CALLER_POLL_US; i++)
+		usleep(CALLER_POLL_US);
 	ASSERT_LT(0, self->stall.waiting);
 }
 

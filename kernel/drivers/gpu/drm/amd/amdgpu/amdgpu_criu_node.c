@@ -223,11 +223,13 @@ static int amdgpu_criu_info_locked(struct criu_dump *dump)
 	ret = ret ?: dump->prepare(dump) ?: amdgpu_criu_output_pass(dump);
 	if (!ret && dump->live && criu_session_set_live(call->session))
 		ret = criu_refuse(call, -EBADFD, "the session has paused a process");
-	if (!ret && !dump->live)
+	if (!ret && !dump->live) {
 		criu_client_set_task(client, call->task);
+		client->pauser = call;
+	}
 	/* A client that an earlier call has paused stays paused. */
-	if (ret && dump->paused && !criu_session_release(call->session, client))
-		client->ops->end(client->owner, CRIU_SESSION_CHECKPOINT);
+	if (ret && dump->paused)
+		criu_session_end_hold(call->session, client);
 	return ret;
 }
 
@@ -255,7 +257,9 @@ int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *in
 	*info = dump->info;
 	if (!criu_call_put_args(call))
 		return 0;
-	if (dump->paused)
+	/* Another call may have paused it again meanwhile, or found it paused. */
+	guard(mutex)(call->client->lock);
+	if (dump->paused && call->client->pauser == call)
 		criu_session_end_hold(call->session, call->client);
 	return -EFAULT;
 }
@@ -458,7 +462,8 @@ int amdgpu_criu_unpause(struct criu_call *call, void *data)
 
 	if (args->flags)
 		return -EINVAL;
-	ret = criu_session_end_hold(call->session, call->client);
+	scoped_guard(mutex, call->client->lock)
+		ret = criu_session_end_hold(call->session, call->client);
 	if (ret && ret != -EBADFD)
 		criu_refuse(call, ret, "it does not run again: %d", ret);
 	return ret;

@@ -152,14 +152,11 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 	return 0;
 }
 
-/* The caller has a reference. Fails with -EBADFD, or as criu_client_ops.end(). */
+/* The caller has the lock and a reference. Fails with -EBADFD, or as criu_client_ops.end(). */
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client)
 {
-	int ret;
-
-	guard(mutex)(client->lock);
-	ret = criu_session_release(session, client);
-	return ret ? ret : client->ops->end(client->owner, session->kind);
+	return criu_session_release(session, client) ?:
+	       client->ops->end(client->owner, session->kind);
 }
 
 /* After RESUME, without the lock of a client. After the last, keeps no memory that is freed. */
@@ -198,7 +195,8 @@ static int criu_session_close(struct inode *inode, struct file *file)
 		spin_unlock(&criu_hold_lock);
 		if (!client)
 			break;
-		criu_session_end_hold(session, client);
+		scoped_guard(mutex, client->lock)
+			criu_session_end_hold(session, client);
 		client->ops->put(client->owner);
 	}
 	criu_objects_destroy(session);

@@ -99,6 +99,7 @@ struct criu_client {
 	struct criu_session *session; /* holds the client, or NULL; protected by the hold lock */
 	struct list_head of_session; /* in criu_session.holds */
 	struct task_struct *task; /* leader of a paused process; protected by the hold lock */
+	const void *pauser; /* last PROCESS_INFO that succeeded; only compared, under lock */
 	struct percpu_ref calls; /* running ioctls; killed while new ones wait */
 	int stopped; /* the reference is killed; an int for xchg() */
 	bool restoring; /* RESTORE is running, which holds lock only in part */

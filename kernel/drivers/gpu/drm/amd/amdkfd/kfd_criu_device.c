@@ -34,12 +34,7 @@ u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id)
 
 u64 kfd_criu_features(void)
 {
-	struct kfd_node *node;
-
-	for (u8 i = 0; !kfd_topology_enum_kfd_devices(i, &node); i++)
-		if (node && !kfd_criu_mqd_tested(node))
-			return AMDGPU_CRIU_FEATURE_UNTESTED;
-	return 0;
+	return kfd_topology_all_gpus(kfd_criu_mqd_tested) ? 0 : AMDGPU_CRIU_FEATURE_UNTESTED;
 }
 
 /* Returns a name of the layout in which the trap handler of the driver saves waves. */

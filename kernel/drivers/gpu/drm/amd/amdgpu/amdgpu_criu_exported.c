@@ -84,10 +84,7 @@ int amdgpu_criu_exported(struct criu_call *call, void *data)
 		.bos = args->bo, .num_bos = 1, .bo_stride = args->bo_stride,
 		.blob = args->blob, .blob_size = args->blob_size,
 	};
-	int ret = amdgpu_criu_state_check(&state);
 
-	if (ret)
-		return ret;
 	call->node = &amdgpu_criu_exported_node;
 	return READ_ONCE(call->session->kind) == CRIU_SESSION_CHECKPOINT ?
 	       amdgpu_criu_dump_exported(call, args, &state) :

@@ -198,7 +198,7 @@ static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_du
 	const char *fault = NULL;
 	struct amdgpu_bo *bo;
 	void *tail;
-	int ret = 0;
+	int ret;
 
 	/* Only a pause refuses it: a running process may free the BO before it is paused. */
 	if (!dump->live)
@@ -211,8 +211,7 @@ static int amdgpu_criu_dump_object(struct criu_dump *dump, struct amdgpu_criu_du
 		return criu_refuse_state(dump->call, "%s", fault);
 	if (fault)
 		return criu_refuse_state(dump->call, "%s (in a BO list)", fault);
-	if (session)
-		ret = amdgpu_criu_object_id(session, object->gem, &object->id);
+	ret = session ? amdgpu_criu_object_id(session, object->gem, &object->id) : 0;
 	if (ret)
 		return ret;
 	record.object_id = object->id;

@@ -111,12 +111,11 @@ static int amdgpu_criu_enter_import(struct drm_file *file, struct drm_gem_object
 	struct drm_device *dev = file->minor->dev;
 	struct dma_buf *entered;
 
-	mutex_lock(&dev->object_name_lock);
-	if (!gem->dma_buf) {
-		get_dma_buf(dmabuf);
-		gem->dma_buf = dmabuf;
-	}
-	mutex_unlock(&dev->object_name_lock);
+	scoped_guard(mutex, &dev->object_name_lock)
+		if (!gem->dma_buf) {
+			get_dma_buf(dmabuf);
+			gem->dma_buf = dmabuf;
+		}
 	entered = drm_gem_prime_handle_to_dmabuf(dev, file, handle, 0);
 	if (IS_ERR(entered))
 		return PTR_ERR(entered);

@@ -109,6 +109,7 @@ static int amdgpu_criu_check_syncobj(struct criu_plan *plan, void *entry)
 static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *record,
 				      struct drm_syncobj *syncobj)
 {
+	const bool timeline = record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE;
 	struct dma_fence_chain *chain;
 	struct dma_fence *fence;
 
@@ -119,18 +120,13 @@ static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *r
 		return -ENOMEM;
 	/* dma_fence_set_error() would warn: the fence is signaled. But no one else uses it yet. */
 	fence->error = record->error;
-	if (record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) {
-		chain = dma_fence_chain_alloc();
-		if (!chain) {
-			dma_fence_put(fence);
-			return -ENOMEM;
-		}
+	chain = timeline ? dma_fence_chain_alloc() : NULL;
+	if (chain)
 		drm_syncobj_add_point(syncobj, chain, fence, record->point);
-	} else {
+	else if (!timeline)
 		drm_syncobj_replace_fence(syncobj, fence);
-	}
 	dma_fence_put(fence);
-	return 0;
+	return timeline && !chain ? -ENOMEM : 0;
 }
 
 /* Follows the code path of DRM_IOCTL_SYNCOBJ_CREATE. The caller has an open claim. */

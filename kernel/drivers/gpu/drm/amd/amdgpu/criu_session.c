@@ -260,7 +260,6 @@ struct file *criu_session_create(enum criu_session_kind kind)
 	return file;
 }
 
-/* Returns the session of a descriptor. The caller puts the session's file. */
 struct criu_session *criu_session_get(int fd)
 {
 	struct file *file = fget(fd);

@@ -123,7 +123,7 @@ static int kfd_criu_dump_bo(struct criu_dump *dump, const struct kfd_process_dev
 	struct kfd_criu_bo_record record;
 	u32 mapped[MAX_GPU_INSTANCE];
 	const char *why = NULL;
-	int ret = 0;
+	int ret;
 
 	/* Only a pause refuses it: a running process may free the BO before it is paused. */
 	if (!dump->live)
@@ -134,9 +134,8 @@ static int kfd_criu_dump_bo(struct criu_dump *dump, const struct kfd_process_dev
 		return criu_refuse_state(dump->call, "%s (GPU %u, handle %d, flags %#x)", why,
 					 pdd->user_gpu_id, handle, mem->alloc_flags);
 	kfd_criu_describe_bo(pdd, handle, mem, &record);
-	if (dump->session)
-		ret = amdgpu_criu_object_id(dump->session, &mem->bo->tbo.base,
-					    &record.object_id);
+	ret = !dump->session ? 0 : amdgpu_criu_object_id(dump->session, &mem->bo->tbo.base,
+							 &record.object_id);
 	if (ret)
 		return ret;
 	scoped_guard(mutex, &mem->lock)

@@ -20,10 +20,9 @@ static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned 
 /* A reset loses memory of the process, and stops no queue. */
 bool kfd_criu_is_reset(const struct kfd_process_device *pdd)
 {
-	struct amdgpu_fpriv *fpriv;
+	const struct drm_file *file = pdd->drm_priv;
 
-	return pdd->drm_file && !amdgpu_file_to_fpriv(pdd->drm_file, &fpriv) &&
-	       amdgpu_criu_is_reset(pdd->dev->adev, fpriv);
+	return file && amdgpu_criu_is_reset(pdd->dev->adev, file->driver_priv);
 }
 
 static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)

@@ -216,7 +216,7 @@ int kfd_criu_resume(struct criu_call *call, void *args)
 	const struct amdgpu_criu_resume *resume = args;
 	struct mm_struct *mm;
 	struct kfd_process *p;
-	int ret = -ERESTARTSYS;
+	int ret;
 
 	if (resume->flags || resume->pad)
 		return -EINVAL;
@@ -224,9 +224,8 @@ int kfd_criu_resume(struct criu_call *call, void *args)
 	if (IS_ERR(p))
 		return PTR_ERR(p);
 	mm = kfd_criu_get_mm(p);
-	if (!mm) {
-		ret = -ESRCH;
-	} else if (!mutex_lock_killable(&p->mutex)) {
+	ret = mm ? mutex_lock_killable(&p->mutex) : -ESRCH;
+	if (!ret) {
 		ret = kfd_criu_resume_locked(call, p);
 		mutex_unlock(&p->mutex);
 	}

@@ -11,8 +11,7 @@
 /* Preferred location, prefetch location, flags, granularity. Access by each GPU follows. */
 #define KFD_CRIU_SVM_COMMON 4
 
-/* Limit of the tries to register one range */
-#define KFD_CRIU_SVM_TIME (30 * HZ)
+#define KFD_CRIU_SVM_TIME (30 * HZ) /* limit of the tries to register one range */
 
 /* A range that RESUME registers, because its VMA does not exist yet */
 struct kfd_criu_pending {
@@ -38,9 +37,9 @@ static bool kfd_criu_next_svm(struct kfd_process *p, unsigned long page, struct 
 }
 
 /* Reads the attributes that AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR can return. */
-static int kfd_criu_dump_extent(struct criu_dump *dump, const struct criu_range *extent,
-				struct kfd_ioctl_svm_attribute *attrs)
+static int kfd_criu_dump_extent(struct criu_dump *dump, const struct criu_range *extent)
 {
+	struct kfd_ioctl_svm_attribute attrs[KFD_CRIU_SVM_COMMON + MAX_GPU_INSTANCE] = {};
 	struct kfd_process *p = dump->p;
 	const u32 num = KFD_CRIU_SVM_COMMON + p->n_pdds;
 	struct kfd_criu_svm_record record = {
@@ -50,7 +49,6 @@ static int kfd_criu_dump_extent(struct criu_dump *dump, const struct criu_range 
 	};
 	int ret;
 
-	memset(attrs, 0, num * sizeof(*attrs));
 	attrs[0].type = KFD_IOCTL_SVM_ATTR_PREFERRED_LOC;
 	attrs[1].type = KFD_IOCTL_SVM_ATTR_PREFETCH_LOC;
 	attrs[2].type = KFD_IOCTL_SVM_ATTR_SET_FLAGS;
@@ -72,19 +70,15 @@ static int kfd_criu_dump_extent(struct criu_dump *dump, const struct criu_range 
 static int kfd_criu_dump_svm(struct criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
-	struct kfd_ioctl_svm_attribute *attrs __free(kfree) =
-		kcalloc(KFD_CRIU_SVM_COMMON + p->n_pdds, sizeof(*attrs), GFP_KERNEL);
 	struct criu_range extent = {};
 	int ret = 0;
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return 0;
-	if (!attrs)
-		return -ENOMEM;
 	/* A worker splits and merges ranges after the VMAs have changed. */
 	flush_work(&p->svms.deferred_list_work);
 	while (!ret && kfd_criu_next_svm(p, extent.start + extent.size, &extent))
-		ret = kfd_criu_dump_extent(dump, &extent, attrs);
+		ret = kfd_criu_dump_extent(dump, &extent);
 	return ret;
 }
 

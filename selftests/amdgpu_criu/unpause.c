@@ -5,6 +5,7 @@
  */
 #include "kselftest_harness.h"
 
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 
 #include "caller.h"
@@ -87,6 +88,164 @@ TEST_F(answer, that_fails_ends_no_later_pause)
 	EXPECT_EQ(0, criu_pause(&self->node, self->session, &self->info));
 	EXPECT_EQ(-EFAULT, answer_fails(self));
 	EXPECT_EQ(0, criu_unpause(&self->node, self->session));
+}
+
+/* A process that a tracer has paused. Then a thread of it holds its lock and waits for memory. */
+struct shared {
+	atomic_int kfd; /* its descriptor of /dev/kfd plus 1 */
+	atomic_uint steps; /* of its queue */
+	atomic_bool paused;
+	atomic_bool stall; /* the thread begins */
+	atomic_int end; /* how the tracer ends the pause */
+	atomic_bool ended;
+};
+
+enum { BY_UNPAUSE = 1, BY_CLOSE };
+
+FIXTURE(lock) {
+	struct fuse_stall stall;
+	struct shared *shared;
+	pid_t target;
+	pid_t tracer;
+};
+
+struct stalled {
+	const struct kfd *kfd;
+	struct shared *shared;
+	void *at;
+};
+
+static void *allocate_stalled(void *data)
+{
+	const struct stalled *stalled = data;
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = (uintptr_t)stalled->at, .mmap_offset = (uintptr_t)stalled->at,
+		.size = FUSE_STALL_SIZE, .gpu_id = stalled->kfd->gpu.gpu_id, .flags = KFD_USERPTR,
+	};
+
+	while (!stalled->shared->stall)
+		usleep(CALLER_POLL_US);
+	kfd_ioctl(stalled->kfd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+	return NULL;
+}
+
+/* While the thread waits, nothing here may change the memory map. */
+static void run_target(FIXTURE_DATA(lock) *self)
+{
+	struct shared *shared = self->shared;
+	struct kfd_queue queue;
+	struct kfd_bo memory;
+	struct kfd kfd;
+	struct stalled stalled = { &kfd, shared, fuse_stall_map(&self->stall) };
+	pthread_t thread;
+
+	if (kfd_open(&kfd) || kfd_bo_alloc(&kfd, &memory, KFD_GTT, 4096) ||
+	    kfd_sdma_create(&kfd, &queue) ||
+	    pthread_create(&thread, NULL, allocate_stalled, &stalled))
+		_exit(1);
+	shared->kfd = kfd.node.fd + 1;
+	for (__u32 value = 1; ; value++) {
+		kfd_sdma_write(&queue, memory.at, value);
+		while (!kfd_becomes(memory.at, value, SOON))
+			;
+		shared->steps++;
+		usleep(CALLER_POLL_US);
+	}
+}
+
+static void run_tracer(FIXTURE_DATA(lock) *self)
+{
+	struct criu_node node = { .kind = CRIU_NODE_KFD };
+	struct amdgpu_criu_process_info info;
+	int session;
+
+	if (ptrace(PTRACE_SEIZE, self->target, 0, 0))
+		_exit(1);
+	node.fd = fd_of_process(self->target, self->shared->kfd - 1);
+	session = criu_session(&node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	if (session < 0 || criu_pause(&node, session, &info))
+		_exit(2);
+	self->shared->paused = true;
+	while (!self->shared->end)
+		usleep(CALLER_POLL_US);
+	if (self->shared->end == BY_CLOSE)
+		close(session);
+	else
+		criu_unpause(&node, session);
+	self->shared->ended = true;
+	for (;;)
+		pause();
+}
+
+/* Waits for a number that another process or thread sets. */
+#define BECOMES_TRUE(condition) \
+	({ \
+		int _i = 0; \
+		\
+		while (!(condition) && _i++ < SOON * patience() * 1000 / CALLER_POLL_US) \
+			usleep(CALLER_POLL_US); \
+		(bool)(condition); \
+	})
+
+FIXTURE_SETUP(lock)
+{
+	struct kfd_gpu gpu;
+	int ret;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	if (geteuid())
+		SKIP(return, "needs root, for a file system in user space");
+	ret = fuse_stall_make(&self->stall);
+	if (ret)
+		SKIP(return, "no file system in user space: %s", strerror(-ret));
+	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->shared);
+	self->target = fork();
+	ASSERT_LE(0, self->target);
+	if (!self->target)
+		run_target(self);
+	ASSERT_TRUE(BECOMES_TRUE(self->shared->steps));
+	self->tracer = fork();
+	ASSERT_LE(0, self->tracer);
+	if (!self->tracer)
+		run_tracer(self);
+	ASSERT_TRUE(BECOMES_TRUE(self->shared->paused));
+	self->shared->stall = true;
+	ASSERT_TRUE(BECOMES_TRUE(self->stall.waiting));
+}
+
+FIXTURE_TEARDOWN(lock)
+{
+	fuse_stall_end(&self->stall);
+	if (self->tracer > 0 && !kill(self->tracer, SIGKILL))
+		waitpid(self->tracer, NULL, 0);
+	if (self->target > 0 && !kill(self->target, SIGKILL))
+		waitpid(self->target, NULL, 0);
+	munmap(self->shared, sizeof(*self->shared));
+}
+
+TEST_F(lock, is_not_waited_for_by_an_unpause_that_is_killed)
+{
+	const unsigned int steps = self->shared->steps;
+	int status;
+
+	self->shared->end = BY_UNPAUSE;
+	usleep(20 * CALLER_POLL_US);
+	EXPECT_FALSE(self->shared->ended);
+	kill(self->tracer, SIGKILL);
+	EXPECT_EQ(self->tracer, wait_for_exit(self->tracer, &status));
+	EXPECT_TRUE(BECOMES_TRUE(self->shared->steps > steps));
+}
+
+TEST_F(lock, is_not_waited_for_when_the_session_closes)
+{
+	const unsigned int steps = self->shared->steps;
+
+	self->shared->end = BY_CLOSE;
+	EXPECT_TRUE(BECOMES_TRUE(self->shared->ended));
+	EXPECT_TRUE(BECOMES_TRUE(self->shared->steps > steps));
 }
 
 TEST_HARNESS_MAIN

@@ -258,9 +258,11 @@ int amdgpu_criu_info(struct criu_dump *dump, struct amdgpu_criu_process_info *in
 	if (!criu_call_put_args(call))
 		return 0;
 	/* Another call may have paused it again meanwhile, or found it paused. */
-	guard(mutex)(call->client->lock);
-	if (dump->paused && call->client->pauser == call)
+	if (!dump->paused || mutex_lock_killable(call->client->lock))
+		return -EFAULT;
+	if (call->client->pauser == call)
 		criu_session_end_hold(call->session, call->client);
+	mutex_unlock(call->client->lock);
 	return -EFAULT;
 }
 
@@ -462,8 +464,10 @@ int amdgpu_criu_unpause(struct criu_call *call, void *data)
 
 	if (args->flags)
 		return -EINVAL;
-	scoped_guard(mutex, call->client->lock)
-		ret = criu_session_end_hold(call->session, call->client);
+	if (mutex_lock_killable(call->client->lock))
+		return -EINTR;
+	ret = criu_session_end_hold(call->session, call->client);
+	mutex_unlock(call->client->lock);
 	if (ret && ret != -EBADFD)
 		criu_refuse(call, ret, "it does not run again: %d", ret);
 	return ret;

@@ -152,7 +152,7 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 	return 0;
 }
 
-/* The caller has the lock and a reference. Fails with -EBADFD, or as criu_client_ops.end(). */
+/* With a reference, and under the lock except at the close. Fails with -EBADFD, or as end(). */
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client)
 {
 	return criu_session_release(session, client) ?:
@@ -182,6 +182,27 @@ void criu_client_end(struct criu_client *client)
 	client->ops->put(client->owner);
 }
 
+/*
+ * Ends a hold at the close of a session, which no call uses any longer. An ioctl of a client that
+ * is not stopped may hold the lock forever, while it waits for memory. The pause of such a client
+ * is one eviction of its queues, which the driver counts, so it may end without the lock.
+ */
+static void criu_session_close_hold(struct criu_session *session, struct criu_client *client)
+{
+	const unsigned long end = jiffies + HZ;
+	/* No other session stops it meanwhile. */
+	const bool stopped = xchg(&client->stopped, 1);
+	bool locked;
+
+	while (!(locked = mutex_trylock(client->lock)) && (stopped || time_before(jiffies, end)))
+		schedule_timeout_uninterruptible(1);
+	criu_session_end_hold(session, client);
+	if (locked)
+		mutex_unlock(client->lock);
+	if (!stopped)
+		xchg(&client->stopped, 0);
+}
+
 static int criu_session_close(struct inode *inode, struct file *file)
 {
 	struct criu_session *session = file->private_data;
@@ -195,8 +216,7 @@ static int criu_session_close(struct inode *inode, struct file *file)
 		spin_unlock(&criu_hold_lock);
 		if (!client)
 			break;
-		scoped_guard(mutex, client->lock)
-			criu_session_end_hold(session, client);
+		criu_session_close_hold(session, client);
 		client->ops->put(client->owner);
 	}
 	criu_objects_destroy(session);

@@ -110,7 +110,7 @@ struct criu_client {
 struct criu_client_ops {
 	void (*get)(void *owner);
 	void (*put)(void *owner);
-	/* Ends the held state, under the lock or in criu_client_end(). Fails if it does not run */
+	/* Ends the held state, with the lock or as its callers say. Fails if it does not run */
 	int (*end)(void *owner, enum criu_session_kind kind);
 };
 

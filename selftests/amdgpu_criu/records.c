@@ -332,4 +332,23 @@ TEST_F(records, invalid_svm_range_fields_are_refused)
 	EXPECT_ROWS(BLOB_KFD_SVM_RANGE, 0, rows);
 }
 
+/* Each valid by itself: a blob of 256 MiB would have millions of them. */
+TEST_F(records, an_svm_range_with_far_too_many_attributes_is_refused)
+{
+	static struct kfd_ioctl_svm_attribute more[512];
+	size_t at = blob_find(&self->blob, BLOB_KFD_SVM_RANGE, 0);
+	struct blob_record *record;
+
+	if (!at)
+		SKIP(return, "this kernel has no SVM ranges");
+	for (size_t i = 0; i < ARRAY_SIZE(more); i++)
+		more[i].type = KFD_IOCTL_SVM_ATTR_GRANULARITY;
+	record = blob_record(&self->blob, at);
+	blob_insert(&self->blob, at + sizeof(*record) + record->size, more, sizeof(more));
+	record->size += sizeof(more);
+	*(__u32 *)field_of(self, BLOB_KFD_SVM_RANGE, 0, SVM_NUM) += ARRAY_SIZE(more);
+	EXPECT_EQ(-EBADMSG, restore_changed(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "number of attributes"));
+}
+
 TEST_HARNESS_MAIN

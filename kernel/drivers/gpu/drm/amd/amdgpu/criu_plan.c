@@ -6,6 +6,13 @@
 
 #include "criu_ioctl.h"
 
+/* User space chooses the number of entries. Returns -EINTR if the caller is killed. */
+static int criu_resched(void)
+{
+	cond_resched();
+	return fatal_signal_pending(current) ? -EINTR : 0;
+}
+
 static u32 criu_num_entries(const struct criu_kind *kind, const struct criu_plan *plan)
 {
 	return *(const u32 *)((const void *)plan + kind->num);
@@ -78,7 +85,7 @@ int criu_check_ranges(struct criu_call *call, struct criu_plan *plan,
 	}
 	if (unique->kept)
 		*(void **)((void *)plan + unique->kept) = no_free_ptr(ranges);
-	return 0;
+	return criu_resched();
 }
 
 /* Compares the record of a GPU with the same record of its target. Returns 0 or -ENODEV. */
@@ -114,6 +121,7 @@ static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
 			ret = criu_refuse(call, -EBADMSG, "%s", fault);
 		else if (kind->check)
 			ret = kind->check(plan, call->entry);
+		ret = ret ?: criu_resched();
 	}
 	call->entry = NULL;
 	for (int i = 0; !ret && i < CRIU_UNIQUE_MAX && kind->unique[i].range_of; i++)
@@ -141,7 +149,7 @@ int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct 
 		*(void **)((void *)plan + kind->entries) = entry;
 		*(u32 *)((void *)plan + kind->num) = num;
 		for (; !ret && criu_blob_next_of(blob, kind->type, &record); entry += kind->size)
-			ret = criu_load_entry(call, kind, &record, entry);
+			ret = criu_load_entry(call, kind, &record, entry) ?: criu_resched();
 	}
 	for (u32 i = 0; !ret && i < node->num_kinds; i++)
 		ret = criu_check_kind(call, node->kinds[i], plan);

@@ -10,6 +10,7 @@
 
 /* Preferred location, prefetch location, flags, granularity. Access by each GPU follows. */
 #define KFD_CRIU_SVM_COMMON 4
+#define KFD_CRIU_SVM_ATTRS_MAX 512 /* far above one for each GPU */
 
 #define KFD_CRIU_SVM_TIME (30 * HZ) /* limit of the tries to register one range */
 
@@ -137,8 +138,8 @@ static const char *kfd_criu_svm_fault(struct criu_plan *plan, void *entry)
 	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return NULL; /* the check refuses any range */
 	if (record->pad || !record->start || !record->size || !PAGE_ALIGNED(record->start) ||
-	    !PAGE_ALIGNED(record->size))
-		return "address, size or pad";
+	    !PAGE_ALIGNED(record->size) || record->num_attrs > KFD_CRIU_SVM_ATTRS_MAX)
+		return "number of attributes, address, size or pad";
 	for (u32 i = 0; i < record->num_attrs; i++)
 		if (!kfd_criu_svm_attr_ok(plan, &svm->attrs[i]))
 			return "attributes";

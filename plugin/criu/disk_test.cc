@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <linux/magic.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -59,6 +60,10 @@ class Disk : public testing_support::HooksTest {
     setrlimit(RLIMIT_FSIZE, &unlimited);
     return result;
   }
+  Fd open_directory() const {
+    return std::move(*Fd::open(images_.path().c_str(), O_RDONLY | O_DIRECTORY));
+  }
+  bool is_locked() const { return flock(open_directory().get(), LOCK_SH | LOCK_NB) != 0; }
   uint64_t file_size() const {
     return std::filesystem::file_size(images_.file(image::contents_file_name(0, kGpu)));
   }
@@ -131,6 +136,52 @@ TEST_F(Disk, CompressedMemoryMayNeedLessRoom) {
   EXPECT_EQ(dump_within(kBoBytes / 2), 0) << log();
   EXPECT_LT(file_size(), kBoBytes / 2);
   unsetenv("AMDGPU_CRIU_COMPRESS");
+}
+
+TEST_F(Disk, ADumpLocksItsDirectoryUntilCriuEnds) {
+  for (const int result : {0, -1}) {
+    state_.marked.clear();
+    ASSERT_EQ(start(kStageDump), 0);
+    EXPECT_FALSE(is_locked());
+    ASSERT_EQ(pause(getpid()), 0) << log();
+    EXPECT_TRUE(is_locked());
+    ASSERT_EQ(dump_file(state_.renders[0].file, 1), 0) << log();
+    EXPECT_TRUE(is_locked());
+    end(kStageDump, result);
+    EXPECT_FALSE(is_locked());
+  }
+}
+
+// It would remove the images of the other one, which then succeeds.
+TEST_F(Disk, ADumpToTheDirectoryOfAnotherOneIsRefusedBeforeItPauses) {
+  images_.write("amdgpu-file-7.img", "of the other dump");
+  const Fd other = open_directory();
+  ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
+  EXPECT_EQ(dump(), -EBUSY);
+  const std::string last = log().substr(log().rfind("Error"));
+  EXPECT_THAT(last, HasSubstr("the dump has failed: "));
+  EXPECT_THAT(last, HasSubstr("another dump writes images to this directory: wait until it has "
+                              "ended, or choose another directory (criu -D)"));
+  EXPECT_THAT(state_.calls, testing::IsEmpty());
+  EXPECT_EQ(images_.read("amdgpu-file-7.img"), "of the other dump");
+  ASSERT_EQ(flock(other.get(), LOCK_UN), 0);
+  EXPECT_EQ(dump(), 0) << log();
+}
+
+// Its process pauses nothing, and writes only the image of the descriptor.
+TEST_F(Disk, ADumpOfADmabufAloneIsRefusedThereToo) {
+  const Fd dmabuf = std::move(*state_.objects.at(1).duplicate());
+  state_.exported[1] = state_.renders[0].bos[0];
+  const Fd other = open_directory();
+  ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_EQ(dump_file(dmabuf, 2), -EBUSY);
+  end(kStageDump, -1);
+}
+
+TEST_F(Disk, AFileSystemWithoutLocksIsUsed) {
+  ASSERT_TRUE(
+      testing_support::without({SYS_flock, 0, ENOLCK}, [&] { EXPECT_EQ(dump(), 0) << log(); }));
 }
 
 // Runs it with files that have no direct I/O, and of which nothing seems to be in the page cache,

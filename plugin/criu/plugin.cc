@@ -147,6 +147,7 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
     return Error(EOPNOTSUPP,
                  "with criu --stream the images of GPU state and memory would stay behind in the "
                  "image directory: dump without it");
+  TRY(dump().lock_images());
   note_needs(pid);
   TRY(dump().pause(pid));
   return dump_->has_paused(pid);

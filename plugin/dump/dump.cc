@@ -48,6 +48,11 @@ void Dump::PauseTimer::stop() {
            std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
 }
 
+Status Dump::lock_images() {
+  if (!images_lock_.valid()) images_lock_ = TRY(env_.lock_images());
+  return {};
+}
+
 Status Dump::pause(pid_t pid) {
   if (prepared_) return Error(EBUSY, "a process appeared after the first GPU image was written");
   if (!unpaused_)
@@ -184,6 +189,7 @@ Status Dump::collect() {
 }
 
 Status Dump::save_all() {
+  TRY(lock_images());
   TRY(collect());
   // Images that an earlier dump left in the directory would count as images of this one.
   TRY(image::remove_files(TRY(env_.image_directory())));

@@ -30,6 +30,10 @@ class Dump {
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
+  // To be called first, so that CRIU has written nothing yet. Fails if another dump writes to the
+  // image directory; further calls have no effect.
+  Status lock_images();
+
   // To be called for every process of the tree before anything else. pid must be frozen and traced
   // by the caller. Refuses state that cannot be carried.
   Status pause(pid_t pid);
@@ -125,6 +129,7 @@ class Dump {
   };
 
   DumpContext env_;
+  Fd images_lock_;
   PauseTimer pause_timer_;
   image::DumpId id_ = image::new_dump_id();
   Interruption interruption_;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "dump/room.h"
+#include "host/run_directory.h"
 #include "pipeline/memory_file.h"
 
 namespace amdgpu_criu::dump {
@@ -17,7 +18,23 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<SaveCounts>);
 
+// The processes of a dump that was killed may still be ending.
+constexpr std::chrono::milliseconds kPatienceForLock{2000};
+
 }  // namespace
+
+// By an open file of its own: CRIU keeps the directory open for longer than the dump.
+Result<Fd> DumpContext::lock_images() const {
+  Fd directory = TRY(Fd::openat(TRY(image_directory()), ".", O_RDONLY | O_DIRECTORY));
+  const Status locked = host::take_lock(
+      directory, kPatienceForLock,
+      "another dump writes images to this directory: wait until it has ended, or choose another "
+      "directory (criu -D)");
+  if (!locked.ok() && locked.error().code() == ETIMEDOUT)
+    return Error(EBUSY, locked.error().message());
+  // A file system without locks is used as it is.
+  return directory;
+}
 
 void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
   if (!(bo.flags & AMDGPU_CRIU_BO_CONTENTS) || !known_.insert(bo.object_id).second) return;

@@ -33,6 +33,9 @@ struct DumpContext {
   Result<image::Directory> images() const {
     return image::Directory{TRY(image_directory()), options.key};
   }
+  // Locks the image directory for one dump, until the descriptor and its copies are closed: those
+  // of processes that still write images, too. EBUSY if another dump has locked it.
+  Result<Fd> lock_images() const;
 };
 
 // For messages.

@@ -90,6 +90,7 @@ Status PreDump::check_directory(int directory) const {
 
 Status PreDump::save() {
   const int directory = TRY(env_.image_directory());
+  const Fd lock = TRY(env_.lock_images());
   TRY(check_directory(directory));
   const CaughtSignals signals;
   Status status = saver_.start();

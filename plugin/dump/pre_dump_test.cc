@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +107,15 @@ TEST_F(PreDumping, DoesNotReplaceADump) {
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message(), HasSubstr(kName));
   EXPECT_THAT(images_.names(), ElementsAre(kName));
+}
+
+TEST_F(PreDumping, WritesNothingBesideADumpThatRuns) {
+  const Fd other(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
+  const Status status = pre_dump();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), EBUSY);
+  EXPECT_THAT(images_.names(), IsEmpty());
 }
 
 TEST_F(PreDumping, LeavesNoIncompleteImage) {

@@ -30,15 +30,20 @@ Result<Fd> open_run_directory(const std::string& path) {
   return directory;
 }
 
-Result<Fd> lock_in(const Fd& directory, const char* name, std::chrono::milliseconds patience,
-                   const std::string& why) {
-  Fd file = TRY(Fd::openat(directory.get(), name, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+Status take_lock(const Fd& file, std::chrono::milliseconds patience, const std::string& why) {
   const auto end = std::chrono::steady_clock::now() + patience;
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return Error::system("cannot take a lock");
     if (std::chrono::steady_clock::now() >= end) return Error(ETIMEDOUT, why);
     std::this_thread::sleep_for(kPoll);
   }
+  return {};
+}
+
+Result<Fd> lock_in(const Fd& directory, const char* name, std::chrono::milliseconds patience,
+                   const std::string& why) {
+  Fd file = TRY(Fd::openat(directory.get(), name, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  TRY(take_lock(file, patience, why));
   return file;
 }
 

@@ -19,7 +19,9 @@ inline constexpr char kTurnOfFreezes[] = "turn-freeze";
 // user.
 Result<Fd> open_run_directory(const std::string& path);
 
-// Makes the file and takes an exclusive flock(2). Fails with `why` if others keep it for longer.
+// Takes an exclusive flock(2). Fails with ETIMEDOUT and `why` if others keep it for longer.
+Status take_lock(const Fd& file, std::chrono::milliseconds patience, const std::string& why);
+// Makes the file and locks it.
 Result<Fd> lock_in(const Fd& directory, const char* name, std::chrono::milliseconds patience,
                    const std::string& why);
 

@@ -56,6 +56,40 @@ scenario_contents_disk_fails() {
   ends_well "after disks that fail"
 }
 
+# Two dumps into one directory at a time: the second one is refused, and the first one is complete.
+scenario_contents_two_dumps() {
+  local first first_log criu
+  need_gpus 1
+  need_plugin
+  start gpu_chain
+  first_steps "$BEFORE_DUMP"
+  first=$PID first_log=$LOG
+  USAGE=$(gpu_usage)
+  LOG_NAME=second start render_chain
+  first_steps "$BEFORE_DUMP"
+
+  mkdir "$DIR/images"
+  AMDGPU_CRIU_TEST_FAIL=CHECKPOINT:1:sleep "$CRIU" dump -t "$first" -D "$DIR/images" -W "$DIR" -o criu-first.log -v4 \
+    --shell-job -L "$PLUGIN_DIR" &
+  criu=$!
+  PIDS+=("$criu")
+  wait_until 60 log_of first 'fault at CHECKPOINT' || fail "the first dump does not reach CHECKPOINT"
+  kill -STOP $criu
+  ! criu_dump second "$DIR/images" || fail "two dumps into one directory at a time"
+  grep -o 'the dump has failed: .*another dump writes images to this directory.*' "$DIR/criu-second.log" ||
+    fail "the second dump does not say why it fails"
+  survives "after a dump that was refused"
+  ends_well "after a dump that was refused"
+
+  kill -CONT $criu
+  wait $criu || fail "the first dump fails"
+  PID=$first LOG=$first_log
+  gone "$PID" || fail "the dumped process is still there"
+  STEP_BEFORE=$(last_step)
+  restore_and_check restore "$DIR/images"
+  ends_well "after the dump and another one"
+}
+
 # A disk in a file of the other one, which stops answering when that is frozen.
 make_inner_disk() {
   make_disk

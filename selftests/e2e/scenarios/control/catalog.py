@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "contents": (
         "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_encrypted",
         "contents_incremental", "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
-        "contents_disk_hangs", "contents_damaged", "images_on_overlay"),
+        "contents_two_dumps", "contents_disk_hangs", "contents_damaged", "images_on_overlay"),
     "containers": (
         "container_runc", "container_paused", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
         "container_podman", "container_moved_runc", "container_moved_crun", "container_users_moved",
@@ -135,7 +135,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("tree_two_gpus", "tree_leave_running", "tree_pre_dump", "tree_disk_full", "tree_criu_4_1_1",
      "tree_criu_4_3", "soak"),
     ("contents_bounded", "contents_elsewhere", "contents_compressed", "contents_encrypted",
-     "contents_overlap", "contents_disk_fails", "contents_disk_hangs", "contents_pre_dump",
+     "contents_overlap", "contents_disk_fails", "contents_two_dumps", "contents_disk_hangs", "contents_pre_dump",
      "contents_page_server", "contents_incremental", "images_on_overlay"),
     ("container_runc", "container_paused", "container_moved_runc", "container_moved_crun",
      "container_users_runc", "container_criu_4_3", "container_podman", "container_privileges",

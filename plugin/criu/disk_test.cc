@@ -179,6 +179,26 @@ TEST_F(Disk, ADumpOfADmabufAloneIsRefusedThereToo) {
   end(kStageDump, -1);
 }
 
+// CRIU's main process neither waits for the disk of an earlier dump nor has its index in memory.
+TEST_F(Disk, AnEarlierDumpIsReadOnlyByTheProcessThatSaves) {
+  const testing_support::TempDir earlier;
+  const std::string file = earlier.file(image::contents_file_name(0, kGpu));
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  std::filesystem::create_symlink(earlier.path(), images_.file(image::kParent));
+  bool is_open_here = false;
+  std::jthread user([&] {
+    const Fd writer = std::move(*Fd::open(file.c_str(), O_WRONLY));  // waits for the reader
+    std::error_code gone;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+      is_open_here |= entry.path().filename() != std::to_string(writer.get()) &&
+                      std::filesystem::read_symlink(entry.path(), gone) == file;
+  });
+  EXPECT_EQ(dump(), 0) << log();
+  user.join();
+  EXPECT_FALSE(is_open_here);
+  EXPECT_THAT(log(), HasSubstr("all GPU memory is written"));
+}
+
 TEST_F(Disk, AFileSystemWithoutLocksIsUsed) {
   ASSERT_TRUE(
       testing_support::without({SYS_flock, 0, ENOLCK}, [&] { EXPECT_EQ(dump(), 0) << log(); }));

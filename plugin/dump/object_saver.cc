@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "dump/object_saver.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,10 +50,22 @@ std::vector<topology::Gpu> ObjectSaver::gpus() const {
   return result;
 }
 
-// An earlier dump that cannot be used costs space, but does not fail the dump.
+// The first process reads it.
 void ObjectSaver::load_earlier(const image::Directory& directory) {
-  if (earlier_) return;
-  auto loaded = Earlier::load(directory);
+  if (lseek(earlier_index_.get(), 0, SEEK_END) > 0)
+    if (auto kept = Earlier::kept_in(earlier_index_); kept.ok()) {
+      earlier_ = *std::move(kept);
+      return;
+    }
+  read_earlier(directory);
+  if (const Status status = earlier_->keep_in(earlier_index_); !status.ok())
+    log_info("{}: it may be read again", status.error().message());
+}
+
+// An earlier dump that cannot be used, or for which memory is short, costs space, but does not fail
+// the dump.
+void ObjectSaver::read_earlier(const image::Directory& directory) {
+  auto loaded = without_exceptions([&] { return Earlier::load(directory); });
   if (!loaded.ok()) {
     log_warning("{}: all GPU memory is written", loaded.error().message());
     earlier_.emplace();
@@ -73,7 +86,7 @@ Status ObjectSaver::start() {
   if (pending_.empty()) return {};
   TRY(check_indexes());
   const image::Directory directory = TRY(env_.images());
-  load_earlier(directory);
+  if (!earlier_index_.valid()) earlier_index_ = Fd(memfd_create("amdgpu-criu-index", MFD_CLOEXEC));
   shared_counts_ =
       TRY(Mapping::map(sizeof(SaveCounts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   // The processes continue when the last descriptor of the session is closed.
@@ -102,6 +115,7 @@ void ObjectSaver::save(const image::Directory& directory, const OnError& on_erro
   const auto check = [&](const Status& status) {
     if (!status.ok()) on_error(with_room(status.error(), directory.fd, bytes));
   };
+  load_earlier(directory);
   std::vector<Outcome> outcomes(pending_.size());
   check(open_files(directory, bytes, outcomes));
   const auto numbers = this->threads();

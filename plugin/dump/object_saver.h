@@ -88,6 +88,7 @@ class ObjectSaver {
   using OnError = std::function<void(const Error&)>;
   void save(const image::Directory& directory, const OnError& on_error);
   void load_earlier(const image::Directory& directory);
+  void read_earlier(const image::Directory& directory);
   Status check_index(const Batch& batch) const;
   static void log_saved(const Batch& batch, const Outcome& outcome);
   Status open_files(const image::Directory& directory, uint64_t bytes,
@@ -113,7 +114,8 @@ class ObjectSaver {
   uint32_t part_ = 0;      // number of the next call of start()
   Mapping shared_counts_;  // what the process has counted
   BoundedWork writer_;
-  std::optional<Earlier> earlier_;
+  std::optional<Earlier> earlier_;  // in the process of start()
+  Fd earlier_index_;                // what the first of these has read, for the others
 };
 
 }  // namespace amdgpu_criu::dump

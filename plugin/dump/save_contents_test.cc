@@ -309,6 +309,31 @@ TEST_F(IncrementalTest, DamageInAnEarlierFileIsNamed) {
   EXPECT_THAT(problem(third_.fd()), HasSubstr("parent/parent/" + name_ + ": is truncated"));
 }
 
+TEST_F(IncrementalTest, AnIndexThatIsKeptIsTheSame) {
+  const auto read = std::move(*Earlier::load(third_.fd()));
+  auto moved = std::move(*Earlier::load(third_.fd()));
+  const Fd file(memfd_create("index", MFD_CLOEXEC));
+  // Without memory, nothing is moved.
+  EXPECT_FALSE(moved.keep_in(*Fd::open("/dev/full", O_RDWR)).ok());
+  ASSERT_TRUE(moved.keep_in(file).ok());
+  const auto taken = Earlier::kept_in(file);
+  ASSERT_TRUE(taken.ok()) << taken.error().message();
+  const auto second = std::move(image::load_contents(second_.fd())->at(0));
+  for (const Earlier* one : {&std::as_const(moved), &*taken}) {
+    EXPECT_TRUE(one->has_contents() && one->has_hashes());
+    EXPECT_EQ(one->size(), read.size());
+    EXPECT_EQ(one->sources(), read.sources());
+    for (const image::Object& object : second.contents.objects)
+      for (size_t i = 0; i < object.hashes.size(); i++) {
+        const auto* expected = read.find(object.hashes[i], kChunk);
+        const auto* found = one->find(object.hashes[i], kChunk);
+        ASSERT_EQ(found != nullptr, expected != nullptr);
+        EXPECT_TRUE(!found || (found->offset == expected->offset &&
+                               found->source == expected->source && found->sum == expected->sum));
+      }
+  }
+}
+
 TEST_F(IncrementalTest, ADamagedEarlierDumpIsNotReferredTo) {
   std::filesystem::resize_file(second_.file(name_), 100);
   EXPECT_FALSE(Earlier::load(third_.fd()).ok());

@@ -158,11 +158,20 @@ void Set::collect_gpus() {
   for (const ContentsFile& file : contents_) add_used(file.contents.gpu);
 }
 
-Result<std::vector<Set::ContentsFile>> load_contents(const Directory& directory) {
-  std::vector<Set::ContentsFile> result;
+Status for_each_contents(const Directory& directory,
+                         const std::function<Status(Set::ContentsFile file)>& visit) {
   for (const std::string& name : TRY(list_files(directory.fd)))
     if (kind_of(name) == Kind::kContents)
-      result.push_back(TRY(contents_file(TRY(open_file(directory, name, Kind::kContents)))));
+      TRY(visit(TRY(contents_file(TRY(open_file(directory, name, Kind::kContents))))));
+  return {};
+}
+
+Result<std::vector<Set::ContentsFile>> load_contents(const Directory& directory) {
+  std::vector<Set::ContentsFile> result;
+  TRY(for_each_contents(directory, [&](Set::ContentsFile file) {
+    result.push_back(std::move(file));
+    return Status();
+  }));
   return result;
 }
 

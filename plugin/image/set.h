@@ -2,6 +2,7 @@
 // All image files of one dump, read and cross-checked before they are used.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -90,7 +91,10 @@ class Set {
   std::set<uint32_t> used_gpus_;
 };
 
-// The contents files alone, of an earlier dump.
+// Calls `visit` with each contents file alone, of which one is in memory at a time.
+Status for_each_contents(const Directory& directory,
+                         const std::function<Status(Set::ContentsFile file)>& visit);
+// All of them.
 Result<std::vector<Set::ContentsFile>> load_contents(const Directory& directory);
 
 }  // namespace amdgpu_criu::image

@@ -212,6 +212,27 @@ TEST_F(Hooks, AFailedCopyFailsTheDumpAndContinuesTheProcess) {
   EXPECT_EQ(dump(), 0) << log();
 }
 
+// If the process has closed the node of a GPU, its losses are counted only after CHECKPOINT.
+TEST_F(Hooks, RefusesMemoryThatIsLostWhileItsStateIsRead) {
+  const Fd drm_file = open("/dev/null");
+  state_.devices = {{testing_support::kGpu, testing_support::kGpu, drm_file.get()}};
+  vma_ = {};
+  render_.reset();
+  const auto dump_kfd = [&] {
+    int result = start(kStageDump);
+    if (result == 0) result = pause(getpid());
+    if (result == 0) result = dump_file(kfd_, kKfdId);
+    end(kStageDump, result);
+    return result;
+  };
+  ASSERT_EQ(dump_kfd(), 0) << log();
+  state_.marked.clear();  // files that the process would have open
+  state_.after_checkpoint = [this] { state_.memory_lost = true; };
+  EXPECT_EQ(dump_kfd(), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr("memory that a reset of the GPU has lost"));
+  EXPECT_TRUE(images_.names().empty());
+}
+
 TEST_F(Hooks, StateLargerThanAnImageIsRefusedBeforeAnythingIsSaved) {
   state_.announced_blob_size = image::kMaxMetadata;
   EXPECT_EQ(dump(), -EFBIG);

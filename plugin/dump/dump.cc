@@ -359,7 +359,8 @@ void Dump::watch_open_gpus() {
     if (const auto gpu = gpu_of_minor(render.minor); gpu.ok()) (void)memory_.watch(**gpu);
 }
 
-// GPUs of which the processes have closed the nodes are watched only now.
+// GPUs of which the processes have closed the nodes are watched only now. The PROCESS_INFO of
+// describe_kfd_file(), which comes later, refuses what they have lost before.
 Status Dump::start_saving() {
   for (const topology::Gpu& gpu : saver_.gpus()) TRY(memory_.watch(gpu));
   return saver_.start();

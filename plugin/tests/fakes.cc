@@ -80,6 +80,7 @@ class FakeApi : public kernel::Api {
                                  .num_bos = static_cast<uint32_t>(render->bos.size()),
                                  .blob_size = render->blob.size()};
     }
+    if (state_.memory_lost) return Error(EOPNOTSUPP, "memory that a reset of the GPU has lost");
     state_.paused = true;
     return kernel::ProcessInfo{
         .pid = state_.pid,
@@ -117,6 +118,7 @@ class FakeApi : public kernel::Api {
           {device.gpu_id, device.actual_gpu_id, Fd(fcntl(device.drm_fd, F_DUPFD_CLOEXEC, 0))});
     result.bos = state_.bos;
     result.blob = state_.blob;
+    if (state_.after_checkpoint) state_.after_checkpoint();
     return result;
   }
 

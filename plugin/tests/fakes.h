@@ -43,6 +43,7 @@ struct FakeState {
   std::vector<std::byte> blob;
   bool paused = false;
   bool live = false;                 // live_info() was called
+  bool memory_lost = false;          // by a reset since it began
   uint64_t announced_blob_size = 0;  // of PROCESS_INFO, if it is not that of the blob
 
   std::vector<FakeRender> renders;
@@ -57,7 +58,8 @@ struct FakeState {
 
   std::map<uint32_t, uint64_t> available;  // memory by GPU; none: the kernel cannot report it
 
-  std::function<void()> before_dmabuf;  // called by any thread
+  std::function<void()> before_dmabuf;     // called by any thread
+  std::function<void()> after_checkpoint;  // of /dev/kfd
   std::function<void()> before_resume;
 
   std::map<std::string, int> failures;  // operation to errno

@@ -42,8 +42,11 @@ NoDestroy<Succeeded> succeeded;
 
 // CRIU calls no hook if an action script fails at post-dump, or fini() before it.
 void at_exit(int status, void*) {
-  if (succeeded->plugin && succeeded->owner == getpid() && status != 0)
+  if (!succeeded->plugin || succeeded->owner != getpid() || status == 0) return;
+  (void)without_exceptions([] {
     succeeded->plugin->remove_images_of_living();
+    return Status();
+  });
 }
 
 // CRIU unloads the plugin before it ends, but not after this call.
@@ -82,7 +85,11 @@ int guarded(const char* hook, const char* what, Body body, OnValue on_value) {
     // ENOTSUP would mean "not mine".
     return result.error().code() == ENOTSUP ? -EINVAL : -result.error().code();
   } catch (const std::exception& exception) {
-    report(what, Error(ENOMEM, exception.what()));
+    // There may be no memory for the report either.
+    (void)without_exceptions([&] {
+      report(what, Error(ENOMEM, exception.what()));
+      return Status();
+    });
     return -ENOMEM;
   }
 }
@@ -180,10 +187,15 @@ int resume_devices_late(int pid) {
       "RESUME_DEVICES_LATE", "resuming GPU work", [&] { return (*holder)->resume(pid); },
       zero_if_mine);
   if (is_43() || !*holder) return result;
-  for (const pid_t doomed : (*holder)->doomed(pid, result < 0 && result != kNotMine)) {
-    log_error("process {} is killed: it or another one cannot continue without its GPU", doomed);
-    kill(doomed, SIGKILL);
-  }
+  const bool failed = result < 0 && result != kNotMine;
+  const Status noted = without_exceptions([&] {
+    for (const pid_t doomed : (*holder)->doomed(pid, failed)) {
+      log_error("process {} is killed: it or another one cannot continue without its GPU", doomed);
+      kill(doomed, SIGKILL);
+    }
+    return Status();
+  });
+  if (!noted.ok() && failed) kill(pid, SIGKILL);
   return result;
 }
 

@@ -212,6 +212,19 @@ TEST_F(Hooks, AFailedCopyFailsTheDumpAndContinuesTheProcess) {
   EXPECT_EQ(dump(), 0) << log();
 }
 
+// CRIU is a C program. Destructors log, too.
+TEST_F(Hooks, LackOfMemoryForALineOfTheLogEndsNoHook) {
+  program.log_throws = true;
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_EQ(dump_hooks(), 0);
+  end(kStageDump, 0);
+  state_.marked.clear();
+  state_.failures["CHECKPOINT"] = EIO;
+  EXPECT_EQ(dump(), -EIO);
+  program.log_throws = false;
+  EXPECT_FALSE(state_.paused);
+}
+
 // If the process has closed the node of a GPU, its losses are counted only after CHECKPOINT.
 TEST_F(Hooks, RefusesMemoryThatIsLostWhileItsStateIsRead) {
   const Fd drm_file = open("/dev/null");

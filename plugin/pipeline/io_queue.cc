@@ -40,8 +40,9 @@ void IoQueue::submit(unsigned group, IoRequest request) {
   Work& work = *owned;
   work.group = group;
   work.request = std::move(request);
-  groups_[group].under_way++;
+  Group& others = groups_[group];
   works_.emplace(&work, std::move(owned));
+  others.under_way++;
   start_again(work);
 }
 
@@ -61,7 +62,7 @@ void IoQueue::drain() {
 
 void IoQueue::complete_one() {
   const Completion done = wait_for_any();
-  auto more = advance(*done.work, done.result);
+  auto more = without_exceptions([&] { return advance(*done.work, done.result); });
   if (more.ok() && *more) return start_again(*done.work);
   Group& group = groups_[done.work->group];
   group.under_way--;

@@ -40,7 +40,8 @@ class IoQueue {
   IoQueue& operator=(const IoQueue&) = delete;
   virtual ~IoQueue() = default;
 
-  // Starts it as one of the group. The memory must stay until finish() of the group.
+  // Starts it as one of the group. The memory must stay until finish() of the group. After an
+  // exception nothing is started.
   void submit(unsigned group, IoRequest request);
   // Waits for all requests of the group; the first error of them.
   Status finish(unsigned group);
@@ -66,9 +67,9 @@ class IoQueue {
   void drain();
 
   // Starts all work from next() to the last; work is not moved until it is complete.
-  virtual void start(Work& work) = 0;
-  virtual Completion wait_for_any() = 0;
-  // The number of transfers that may be under way at a time.
+  virtual void start(Work& work) noexcept = 0;
+  virtual Completion wait_for_any() noexcept = 0;
+  // The number of transfers that may be under way at a time: queues allocate memory for so many.
   virtual size_t depth() const = 0;
 
  private:

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <deque>
+#include <new>
 
 #include "pipeline/io_queue.h"
 #include "tests/refused_call.h"
@@ -16,6 +18,29 @@ using testing::HasSubstr;
 using testing_support::TempDir;
 
 constexpr size_t kPage = 4096;
+
+// That this thread may still make; -1: any number.
+thread_local int allocations_left = -1;
+
+void* allocate(size_t size) {
+  if (allocations_left == 0) return nullptr;
+  if (allocations_left > 0) allocations_left--;
+  return malloc(size);
+}
+
+// Calls `body` with memory for that many allocations. False: they were not enough.
+template <typename Body>
+bool with_allocations(int number, const Body& body) {
+  allocations_left = number;
+  bool enough = true;
+  try {
+    body();
+  } catch (const std::bad_alloc&) {
+    enough = false;
+  }
+  allocations_left = -1;
+  return enough;
+}
 
 // A whole page for direct I/O, wherever the stack is.
 struct Pages {
@@ -136,6 +161,31 @@ TEST_P(IoQueues, MayBeDestroyedWithWorkUnderWay) {
   EXPECT_EQ(dir_.read("file").size(), 8 * kPage);
 }
 
+// finish() waits for no request that submit() has not started.
+TEST_P(IoQueues, ARequestForWhichThereIsNoMemoryIsNotStarted) {
+  const Fd file = open("file", false);
+  const Pages pages(1);
+  pages.fill(2);
+  bool submitted = false;
+  for (int number = 0; !submitted; number++) {
+    IoRequest request{file.get(), true, 0, {pages.part(0, 1)}, &name_};
+    submitted = with_allocations(number, [&] { queue_->submit(number, std::move(request)); });
+    EXPECT_TRUE(queue_->finish(number).ok());
+    EXPECT_EQ(dir_.read("file").size(), submitted ? kPage : 0) << number;
+  }
+}
+
+// Only the description of an error needs memory.
+TEST_P(IoQueues, AnErrorForWhichThereIsNoMemoryEndsItsRequest) {
+  const Fd full = std::move(*Fd::open("/dev/full", O_RDWR));
+  const Pages pages(1);
+  queue_->submit(0, {full.get(), true, 0, {pages.part(0, 1)}, &name_});
+  Status status;
+  EXPECT_TRUE(with_allocations(0, [&] { status = queue_->finish(0); }));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), ENOMEM);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, IoQueues,
                          testing::Values(IoKind::kUring, IoKind::kThreads, IoKind::kInline));
 
@@ -158,13 +208,13 @@ class Scripted : public IoQueue {
   std::vector<std::pair<uint64_t, size_t>> seen;  // offsets and lengths of the started transfers
 
  private:
-  void start(Work& work) override {
+  void start(Work& work) noexcept override {
     size_t length = 0;
     for (size_t i = 0; i < work.parts(); i++) length += work.next()[i].iov_len;
     seen.emplace_back(work.request.offset, length);
     started_.push_back(&work);
   }
-  Completion wait_for_any() override {
+  Completion wait_for_any() noexcept override {
     Work* const work = started_.front();
     started_.pop_front();
     const ssize_t answer = answers_.empty() ? -EIO : answers_.front();
@@ -233,3 +283,13 @@ TEST(IoUring, TransfersWhatTheKernelDoesNotTake) {
 
 }  // namespace
 }  // namespace amdgpu_criu::pipeline
+
+void* operator new(size_t size) {
+  if (void* memory = amdgpu_criu::pipeline::allocate(size)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return amdgpu_criu::pipeline::allocate(size);
+}
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }

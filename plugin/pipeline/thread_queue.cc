@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // File I/O by system calls: in threads, or in the caller.
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "base/numbers.h"
 #include "pipeline/io_queue.h"
@@ -30,24 +30,23 @@ class InlineQueue : public IoQueue {
   const char* name() const override { return "system calls"; }
 
  private:
-  void start(Work& work) override {
-    done_.push_back({&work, transfer_(work.request, work.next(), work.parts())});
+  void start(Work& work) noexcept override {
+    done_ = {&work, transfer_(work.request, work.next(), work.parts())};
   }
-  Completion wait_for_any() override {
-    const Completion done = done_.front();
-    done_.pop_front();
-    return done;
-  }
+  Completion wait_for_any() noexcept override { return done_; }
   size_t depth() const override { return 1; }
 
   const Transfer transfer_;
-  std::deque<Completion> done_;
+  Completion done_{};
 };
 
 class ThreadQueue : public IoQueue {
  public:
   static Result<std::unique_ptr<IoQueue>> create(unsigned depth, Transfer by) {
     std::unique_ptr<ThreadQueue> queue(new ThreadQueue(std::move(by)));
+    queue->threads_.reserve(depth);
+    queue->to_do_.reserve(size_t{2} * depth);
+    queue->done_.reserve(size_t{2} * depth);
     try {
       for (unsigned i = 0; i < depth; i++)
         queue->threads_.push_back(start_helper_thread([q = &*queue] { q->run(); }));
@@ -72,7 +71,7 @@ class ThreadQueue : public IoQueue {
  private:
   explicit ThreadQueue(Transfer by) : transfer_(std::move(by)) {}
 
-  void start(Work& work) override {
+  void start(Work& work) noexcept override {
     {
       const std::lock_guard guard(lock_);
       to_do_.push_back(&work);
@@ -80,11 +79,11 @@ class ThreadQueue : public IoQueue {
     started_.notify_one();
   }
 
-  Completion wait_for_any() override {
+  Completion wait_for_any() noexcept override {
     std::unique_lock guard(lock_);
     completed_.wait(guard, [&] { return !done_.empty(); });
     const Completion done = done_.front();
-    done_.pop_front();
+    done_.erase(done_.begin());
     return done;
   }
 
@@ -96,7 +95,7 @@ class ThreadQueue : public IoQueue {
       started_.wait(guard, [&] { return stop_ || !to_do_.empty(); });
       if (to_do_.empty()) return;
       Work* const work = to_do_.front();
-      to_do_.pop_front();
+      to_do_.erase(to_do_.begin());
       guard.unlock();
       const ssize_t result = transfer_(work->request, work->next(), work->parts());
       guard.lock();
@@ -109,8 +108,8 @@ class ThreadQueue : public IoQueue {
   std::mutex lock_;  // protects the members below, except the threads
   std::condition_variable started_;
   std::condition_variable completed_;
-  std::deque<Work*> to_do_;
-  std::deque<Completion> done_;
+  std::vector<Work*> to_do_;
+  std::vector<Completion> done_;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

@@ -3,8 +3,8 @@
 #include <liburing.h>
 
 #include <chrono>
-#include <deque>
 #include <thread>
+#include <vector>
 
 #include "pipeline/io_queue.h"
 
@@ -33,10 +33,10 @@ class UringQueue : public IoQueue {
   const char* name() const override { return "io_uring"; }
 
  private:
-  explicit UringQueue(unsigned depth) : depth_(depth) {}
+  explicit UringQueue(unsigned depth) : depth_(depth) { under_way_.reserve(depth); }
 
   // At most depth_ transfers are under way, so there is always a free entry.
-  void start(Work& work) override {
+  void start(Work& work) noexcept override {
     under_way_.push_back(&work);
     if (given_up_) return;
     const IoRequest& request = work.request;
@@ -62,7 +62,7 @@ class UringQueue : public IoQueue {
   }
 
   // The kernel never completes what it has not taken: waiting for that would not end.
-  Completion wait_for_any() override {
+  Completion wait_for_any() noexcept override {
     io_uring_cqe* entry = nullptr;
     int result = 0;
     const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -102,7 +102,7 @@ class UringQueue : public IoQueue {
   static constexpr std::chrono::milliseconds kPatience{1000}, kPause{1};
 
   size_t depth_;
-  std::deque<Work*> under_way_;
+  std::vector<Work*> under_way_;
   unsigned taken_ = 0;     // by the kernel, and not complete
   bool given_up_ = false;  // the kernel takes nothing
   io_uring ring_{};

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
-#include <system_error>
 
 #include "base/log.h"
 #include "base/numbers.h"
@@ -41,10 +40,11 @@ std::vector<unsigned> threads_by_bytes(const std::vector<uint64_t>& bytes, unsig
 }
 
 Workers::Workers(unsigned threads) {
+  threads_.reserve(threads);
   try {
     for (unsigned i = 0; i < threads; i++)
       threads_.push_back(start_helper_thread([this] { run(); }));
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     log_warning("{} of {} threads for checksums: {}", threads_.size(), threads, error.what());
   }
 }
@@ -69,10 +69,10 @@ void Workers::start(Batch& batch, size_t parts, Task task) {
   if (parts == 0) return;
   {
     const std::lock_guard guard(lock_);
+    to_do_.push_back(&batch);
     batch.task_ = std::move(task);
     batch.parts_ = batch.left_ = parts;
     batch.next_ = 0;
-    to_do_.push_back(&batch);
   }
   started_.notify_all();
 }

@@ -274,6 +274,7 @@ int fdstore_get(int id) {
   return fd;
 }
 void print_on_level(unsigned, const char* format, ...) {
+  if (program.log_throws) throw std::bad_alloc();
   char line[2048];
   va_list arguments;
   va_start(arguments, format);

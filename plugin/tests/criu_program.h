@@ -38,6 +38,7 @@ struct CriuProgram {
   bool in_inventory = true;
   bool foreign_in_inventory = false;
   SharedLog log;
+  bool log_throws = false;  // as if there were no memory for a line
   std::vector<pid_t> killed;
 };
 extern CriuProgram program;

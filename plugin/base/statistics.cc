@@ -11,6 +11,19 @@
 
 namespace amdgpu_criu {
 
+namespace {
+
+Status write_all(const Fd& file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) return Error::system("write");
+    if (written > 0) text.remove_prefix(written);
+  }
+  return {};
+}
+
+}  // namespace
+
 void write_statistics(const char* file,
                       std::initializer_list<std::pair<const char*, uint64_t>> members) {
   std::string text = R"({"version": 1)";
@@ -19,8 +32,10 @@ void write_statistics(const char* file,
   // A user may own the directory, and link the name to a file of root.
   remove_statistics(file);
   const auto opened = Fd::openat(AT_FDCWD, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!opened.ok() || write(opened->get(), text.data(), text.size()) < 0)
-    log_warning("cannot write {}: {}", file, strerror(errno));
+  const Status written = opened.ok() ? write_all(*opened, text) : opened.error();
+  if (written.ok()) return;
+  log_warning("cannot write {}: {}", file, strerror(written.error().code()));
+  if (opened.ok()) remove_statistics(file);  // it is not complete
 }
 
 void remove_statistics(const char* file) { (void)unlink(file); }

@@ -3,6 +3,8 @@
 #include "base/statistics.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "tests/kfd_program.h"
 
@@ -84,6 +86,19 @@ TEST_F(Statistics, ThatCannotBeWrittenFailNoDump) {
   std::filesystem::create_directory(images_.file(kDumpStatistics));
   ASSERT_EQ(dump(), 0) << log();
   EXPECT_THAT(log(), HasSubstr("cannot write amdgpu-stats-dump.json: File exists"));
+}
+
+// A disk takes the first bytes and is full then.
+TEST_F(Statistics, AreNotLeftIncomplete) {
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit unlimited;
+  getrlimit(RLIMIT_FSIZE, &unlimited);
+  const rlimit tight{500, unlimited.rlim_max};  // the log is a file, too
+  setrlimit(RLIMIT_FSIZE, &tight);
+  write_statistics(kDumpStatistics, {{std::string(1000, 'x').c_str(), 1}});
+  setrlimit(RLIMIT_FSIZE, &unlimited);
+  EXPECT_THAT(images_.names(), IsEmpty());
+  EXPECT_THAT(log(), HasSubstr("cannot write amdgpu-stats-dump.json: File too large"));
 }
 
 }  // namespace

@@ -58,9 +58,14 @@ Result<Fd> open_any_render(const host::Host& host, Tree& tree) {
   return host.open_render(gpus.empty() ? tree.renders().front().minor : gpus.front().render_minor);
 }
 
+Result<kernel::Outside> outside_of(kernel::Api& api, const Fd& render, const Tree& tree) {
+  if (!render.valid()) return kernel::Outside{};
+  return api.outside(kernel::render_node(render), tree.session());
+}
+
 // A process that has a dma-buf can map it and write to it.
-Result<bool> others_have_dmabufs(const Access& access, std::span<const VramOfGpu> vram) {
-  const Fd render = TRY(open_any_render(access.host, access.tree));
+Result<bool> others_have_dmabufs(const Access& access, const Fd& render,
+                                 std::span<const VramOfGpu> vram) {
   std::set<pid_t> tree;
   for (const Member& member : access.tree.members()) tree.insert(member.pid);
   const auto outside = TRY(OutsideDmabufs::find(access.host, tree));
@@ -72,9 +77,11 @@ Result<bool> others_have_dmabufs(const Access& access, std::span<const VramOfGpu
 }
 
 bool may_be_written_by_others(const Access& access, std::span<const VramOfGpu> vram) {
-  const auto outside = outside_of(access.api, access.host, access.tree);
+  const auto render = open_any_render(access.host, access.tree);
+  if (!render.ok()) return true;
+  const auto outside = outside_of(access.api, *render, access.tree);
   if (!outside.ok() || outside->num_bos > 0) return true;
-  const auto dmabufs = others_have_dmabufs(access, vram);
+  const auto dmabufs = others_have_dmabufs(access, *render, vram);
   if (!dmabufs.ok() || *dmabufs) return true;
   return std::ranges::any_of(access.tree.members(), [&](const Member& member) {
     return access.host.maps_writable_dmabuf(member.pid);
@@ -141,9 +148,7 @@ Result<std::vector<VramOfGpu>> vram_of(kernel::Api& api, const host::Host& host,
 }
 
 Result<kernel::Outside> outside_of(kernel::Api& api, const host::Host& host, Tree& tree) {
-  const Fd render = TRY(open_any_render(host, tree));
-  if (!render.valid()) return kernel::Outside{};
-  return api.outside(kernel::render_node(render), tree.session());
+  return outside_of(api, TRY(open_any_render(host, tree)), tree);
 }
 
 KeptHashes KeptHashes::compute(const Access& access, const std::vector<VramOfGpu>& vram) {
@@ -154,39 +159,37 @@ KeptHashes KeptHashes::compute(const Access& access, const std::vector<VramOfGpu
   }
   const auto writable = writable_mappings(access);
   for (const VramOfGpu& one : vram) {
-    Kept kept{{one.gpu, {}}, {}};
-    std::ranges::copy_if(one.bos, std::back_inserter(kept.vram.bos), [&](const kernel::Bo& bo) {
+    VramOfGpu kept{one.gpu, {}};
+    std::ranges::copy_if(one.bos, std::back_inserter(kept.bos), [&](const kernel::Bo& bo) {
       return bo.flags & AMDGPU_CRIU_BO_CONTENTS && !is_writable(bo, one.gpu.render_minor, writable);
     });
-    if (kept.vram.bos.empty()) continue;
-    auto hashes = hash_all(access, kept.vram);
+    if (kept.bos.empty()) continue;
+    auto hashes = hash_all(access, kept);
     if (!hashes.ok()) {
       log_info("memory of {} is not compared when work continues: {}", one.gpu.describe(),
                hashes.error().message());
       continue;
     }
-    kept.hashes = std::move(*hashes);
-    result.kept_.push_back(std::move(kept));
+    result.vram_.push_back(std::move(kept));
+    result.hashes_.push_back(std::move(*hashes));
   }
   return result;
 }
 
 uint64_t KeptHashes::bytes() const {
-  return std::accumulate(kept_.begin(), kept_.end(), uint64_t{0},
-                         [](uint64_t sum, const Kept& one) { return sum + one.vram.bytes(); });
+  return std::accumulate(vram_.begin(), vram_.end(), uint64_t{0},
+                         [](uint64_t sum, const VramOfGpu& one) { return sum + one.bytes(); });
 }
 
 Result<uint64_t> KeptHashes::compare(const Access& access) const {
   uint64_t compared = 0;
-  std::vector<VramOfGpu> vram;
-  for (const Kept& one : kept_) vram.push_back(one.vram);
-  if (kept_.empty() || may_be_written_by_others(access, vram)) return compared;
-  for (const Kept& one : kept_) {
-    const auto hashes = hash_all(access, one.vram);
+  if (vram_.empty() || may_be_written_by_others(access, vram_)) return compared;
+  for (size_t i = 0; i < vram_.size(); i++) {
+    const auto hashes = hash_all(access, vram_[i]);
     if (hashes.ok())
-      TRY(compare_bos(one.vram, one.hashes, *hashes, writable_mappings(access), compared));
+      TRY(compare_bos(vram_[i], hashes_[i], *hashes, writable_mappings(access), compared));
     else
-      log_info("memory of {} is not compared: {}", one.vram.gpu.describe(),
+      log_info("memory of {} is not compared: {}", vram_[i].gpu.describe(),
                hashes.error().message());
   }
   return compared;

@@ -46,11 +46,8 @@ class KeptHashes {
   Result<uint64_t> compare(const Access& access) const;
 
  private:
-  struct Kept {
-    VramOfGpu vram;
-    std::vector<gpu::ChunkHash> hashes;  // of the BOs, one after another
-  };
-  std::vector<Kept> kept_;
+  std::vector<VramOfGpu> vram_;                      // what is compared
+  std::vector<std::vector<gpu::ChunkHash>> hashes_;  // of each of these, BO after BO
 };
 
 }  // namespace amdgpu_criu::dump

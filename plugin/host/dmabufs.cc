@@ -13,12 +13,14 @@
 namespace amdgpu_criu::host {
 namespace {
 
+// Otherwise the process has ended since.
+bool is_refused(const Error& error) { return error.code() == EACCES || error.code() == EPERM; }
+
 void add_dmabufs(const Host& host, pid_t pid, const std::string& directory,
                  std::vector<DmabufFile>& found, std::set<pid_t>& hidden) {
   const auto opened = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
   if (!opened.ok()) {
-    const int code = opened.error().code();
-    if (code == EACCES || code == EPERM) hidden.insert(pid);
+    if (is_refused(opened.error())) hidden.insert(pid);
     return;
   }
   for_each_entry(opened->get(), [&](const char* name) {
@@ -35,14 +37,14 @@ void add_dmabufs(const Host& host, pid_t pid, const std::string& directory,
 // Few processes have threads with a table of descriptors of their own.
 void add_dmabufs(const Host& host, pid_t pid, std::vector<DmabufFile>& found,
                  std::set<pid_t>& hidden) {
-  const auto threads = Fd::open(formatted("/proc/{}/task", pid).c_str(), O_RDONLY | O_DIRECTORY);
-  if (!threads.ok()) return;  // it has ended since
-  for_each_entry(threads->get(), [&](const char* name) {
-    const pid_t thread = atoi(name);
-    if (thread == pid || (thread > 0 && syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) != 0))
+  const auto threads = threads_of(pid);
+  if (!threads.ok()) {
+    if (is_refused(threads.error())) hidden.insert(pid);  // by the option hidepid of /proc
+    return;
+  }
+  for (const pid_t thread : *threads)
+    if (thread == pid || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) != 0)
       add_dmabufs(host, pid, formatted("/proc/{}/task/{}/fd", pid, thread), found, hidden);
-    return true;
-  });
 }
 
 }  // namespace

@@ -271,6 +271,15 @@ Result<std::vector<pid_t>> threads_of(pid_t pid) {
   return result;
 }
 
+Result<std::vector<pid_t>> children_of(pid_t pid) {
+  std::vector<pid_t> result;
+  for (const pid_t thread : TRY(threads_of(pid))) {
+    std::ifstream children(formatted("/proc/{}/task/{}/children", pid, thread));
+    for (pid_t child; children >> child;) result.push_back(child);
+  }
+  return result;
+}
+
 Result<std::vector<ThreadFile>> Host::files_of_threads(pid_t pid) const {
   std::vector<ThreadFile> result;
   for (const pid_t thread : TRY(threads_of(pid))) {

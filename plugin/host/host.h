@@ -169,6 +169,8 @@ class Host {
 
 // Of a process, the first one included. ESRCH if it is gone.
 Result<std::vector<pid_t>> threads_of(pid_t pid);
+// Of all its threads.
+Result<std::vector<pid_t>> children_of(pid_t pid);
 // True for a zombie too. The first thread of a process may end before others.
 bool has_ended(pid_t thread);
 // Whether two of our descriptors are of one open file.

@@ -13,8 +13,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <set>
 #include <thread>
 
+#include "base/log.h"
 #include "base/pipe.h"
 #include "host/bundle.h"
 #include "host/dmabufs.h"
@@ -24,9 +28,12 @@
 
 // How many calls for writing a signal will interrupt.
 static int interruptions;
+// What an open of /proc returns a copy of; -1: it is opened.
+static int opened_proc = -1;
 
 extern "C" int __real_openat(int directory, const char* path, int flags, mode_t mode);
 extern "C" int __wrap_openat(int directory, const char* path, int flags, mode_t mode) {
+  if (opened_proc >= 0 && strcmp(path, "/proc") == 0) return fcntl(opened_proc, F_DUPFD_CLOEXEC, 0);
   if ((flags & O_RDWR) == 0 || interruptions == 0)
     return __real_openat(directory, path, flags, mode);
   interruptions--;
@@ -217,6 +224,32 @@ TEST_F(HostTest, TheContainerHasTheRenderNodesThatItsConfigurationLists) {
     {"path": "a", "major": 226, "minor": 1}, {"path": "b", "major": 226, "minor": 130}]}})");
   config.container_config = devices_.file("config.json");
   EXPECT_EQ(Host::create(config).render_minors_of_container(), std::set<unsigned>{130});
+}
+
+std::string log_lines;
+
+// The option hidepid of /proc may hide the threads of a process that it lists.
+TEST(Dmabufs, AProcessWhoseThreadsAreHiddenIsNotOneThatHasEnded) {
+  const pid_t hidden = fork();
+  if (hidden == 0)
+    for (;;) pause();
+  std::set<pid_t> others;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc"))
+    others.insert(atoi(entry.path().filename().c_str()));
+  others.erase(hidden);
+  log_lines.clear();
+  const LogSink before =
+      set_log_sink([](LogLevel, const std::string& line) { log_lines += line + "\n"; });
+  const Fd proc = std::move(*Fd::open("/proc", O_RDONLY | O_DIRECTORY));
+  opened_proc = proc.get();
+  EXPECT_TRUE(testing_support::without({SYS_openat, O_DIRECTORY, EPERM}, [&] {
+    EXPECT_TRUE(dmabufs_of_others(Host::create({}), others).ok());
+  }));
+  opened_proc = -1;
+  set_log_sink(before);
+  EXPECT_NE(log_lines.find(formatted("such as {} (", hidden)), log_lines.npos) << log_lines;
+  kill(hidden, SIGKILL);
+  waitpid(hidden, nullptr, 0);
 }
 
 TEST_F(HostTest, AConfigurationThatIsNoFileIsNotRead) {

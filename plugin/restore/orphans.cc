@@ -14,20 +14,16 @@
 #include "base/ending_process.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "host/host.h"
 
 namespace amdgpu_criu::restore {
 namespace {
 
-// The kernel lists children for each thread.
+// None of a process that has ended.
 std::set<pid_t> children_of(pid_t pid) {
-  std::set<pid_t> result;
-  std::error_code error;
-  for (const auto& thread :
-       std::filesystem::directory_iterator(formatted("/proc/{}/task", pid), error)) {
-    std::ifstream children(thread.path() / "children");
-    for (pid_t child; children >> child;) result.insert(child);
-  }
-  return result;
+  const auto children = host::children_of(pid);
+  if (!children.ok()) return {};
+  return {children->begin(), children->end()};
 }
 
 // Returns the first mapping in the file for which `wanted` is true.

@@ -141,7 +141,7 @@ void kill_tree(std::vector<Pidfd> processes) {
     const pid_t pid = processes[i].pid();
     // Until it has stopped, it may fork. Its children are listed only while it lives.
     while (!tool::is_stopped(pid) && Clock::now() < deadline) usleep(kPoll);
-    const auto children = tool::children_of(pid);
+    const auto children = host::children_of(pid);
     for (const pid_t child : children.ok() ? *children : std::vector<pid_t>()) {
       auto process = Pidfd::open(child);
       if (!known.insert(child).second || !process.signal(SIGSTOP)) continue;

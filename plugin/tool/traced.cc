@@ -19,15 +19,6 @@ constexpr std::chrono::milliseconds kPoll{1};
 
 }  // namespace
 
-Result<std::vector<pid_t>> children_of(pid_t pid) {
-  std::vector<pid_t> result;
-  for (const pid_t thread : TRY(host::threads_of(pid))) {
-    std::ifstream children(formatted("/proc/{}/task/{}/children", pid, thread));
-    for (pid_t child; children >> child;) result.push_back(child);
-  }
-  return result;
-}
-
 bool is_stopped(pid_t pid) {
   const auto threads = host::threads_of(pid);
   return !threads.ok() || std::ranges::all_of(*threads, [pid](pid_t thread) {
@@ -42,7 +33,7 @@ bool is_stopped(pid_t pid) {
 Result<std::vector<pid_t>> tree_of(pid_t pid) {
   std::vector<pid_t> result{pid};
   for (size_t i = 0; i < result.size(); i++) {
-    const auto children = children_of(result[i]);
+    const auto children = host::children_of(result[i]);
     if (!children.ok() && i == 0) return children.error();
     if (!children.ok()) continue;  // it has ended since
     for (const pid_t child : *children) result.push_back(child);

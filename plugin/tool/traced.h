@@ -15,8 +15,6 @@
 
 namespace amdgpu_criu::tool {
 
-// Of all its threads.
-Result<std::vector<pid_t>> children_of(pid_t pid);
 // All its threads, by a signal, a tracer or its end.
 bool is_stopped(pid_t pid);
 // The process and its descendants, as in `criu dump -t PID`.

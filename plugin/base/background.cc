@@ -29,12 +29,6 @@ bool read_object(const Fd& from, T& object) {
   return size == sizeof(object);
 }
 
-Result<Pidfd> open_process(pid_t pid) {
-  auto process = Pidfd::open(pid);
-  if (!process.valid()) return Error::system("cannot watch process {}", pid);
-  return process;
-}
-
 // Blocks SIGCHLD, so that CRIU's handler does not see the end of a child of ours.
 class WithoutSigchld {
  public:
@@ -78,7 +72,7 @@ Result<Pidfd> fork_grandchild(const Body& body) {
   number.write.reset();
   pid_t pid = -1;
   auto process = read_object(number.read, pid) && pid > 0
-                     ? open_process(pid)
+                     ? Pidfd::open(pid)
                      : Result<Pidfd>(Error(EAGAIN, "cannot make a process for the background"));
   while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) continue;
   if (process.ok()) (void)!write(watched.write.get(), "", 1);
@@ -175,7 +169,7 @@ class Background::Child {
 Result<std::unique_ptr<Background>> Background::start(const Role& role, const Work& work) {
   Pipe result = TRY(Pipe::create()), stop = TRY(Pipe::create());
   const pid_t main = getpid();
-  Pidfd main_process = TRY(open_process(main));
+  Pidfd main_process = TRY(Pidfd::open(main));
   Pidfd process = TRY(fork_grandchild([&] {
     // When this process ends, the pipe has no writer.
     Child(main, std::move(main_process), role, std::move(result.write), std::move(stop.read))

@@ -22,7 +22,7 @@ class Child {
       body();
       _exit(0);
     }
-    process_ = Pidfd::open(pid_);
+    process_ = Pidfd::find(pid_);
   }
   ~Child() {
     process_.signal(SIGKILL);

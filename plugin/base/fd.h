@@ -100,8 +100,13 @@ class Mapping {
 class Pidfd {
  public:
   Pidfd() = default;
-  // Not valid if there is no such process; errno has the reason.
-  static Pidfd open(pid_t pid) {
+  static Result<Pidfd> open(pid_t pid) {
+    Pidfd process = find(pid);
+    if (!process.valid()) return Error::system("cannot open process {}", pid);
+    return process;
+  }
+  // For callers to whom it does not matter why a process cannot be opened: not valid then.
+  static Pidfd find(pid_t pid) {
     return {Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))), pid};
   }
 

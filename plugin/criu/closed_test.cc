@@ -58,7 +58,7 @@ TEST_F(HooksOfAProcessWithoutFiles, OpensKfdForTheTimeOfTheDump) {
   ASSERT_EQ(start(kStageDump), 0);
   ASSERT_EQ(pause(child_), 0) << log();
   EXPECT_EQ(files(), (std::set<int>{0, 1, 2, kFirstFree}));
-  const Fd kfd = Pidfd::open(child_).take_descriptor(kFirstFree);
+  const Fd kfd = Pidfd::find(child_).take_descriptor(kFirstFree);
   ASSERT_EQ(dump_file(kfd, kKfdId), 0) << log();
   end(kStageDump, 0);
   EXPECT_EQ(files(), before_);

@@ -17,10 +17,7 @@ Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,
   // With a position of its own.
   std::unique_ptr<DoomedImages> images(
       new DoomedImages(TRY(Fd::openat(directory, ".", O_RDONLY | O_DIRECTORY))));
-  for (const pid_t pid : processes) {
-    images->processes_.push_back(Pidfd::open(pid));
-    if (!images->processes_.back().valid()) return Error::system("cannot watch process {}", pid);
-  }
+  for (const pid_t pid : processes) images->processes_.push_back(TRY(Pidfd::open(pid)));
   images->at_signal_.emplace([it = images.get()] { it->remove(); });
   return images;
 }

@@ -27,8 +27,7 @@ class CollectedRefusals {
 };
 
 Status examine_files(Dump& dump, const host::Host& host, pid_t pid) {
-  const auto process = Pidfd::open(pid);
-  if (!process.valid()) return Error::system("cannot open process {}", pid);
+  const Pidfd process = TRY(Pidfd::open(pid));
   for (const int number : TRY(host.special_files_of(pid))) {
     const Fd taken = process.take_descriptor(number);
     if (!taken.valid()) return Error::system("cannot get descriptor {} of process {}", number, pid);

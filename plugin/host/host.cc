@@ -343,8 +343,7 @@ Result<std::vector<int>> Host::special_files_of(pid_t pid) const {
 }
 
 Result<TakenFile> Host::take(pid_t pid, const ProcessFile& file) const {
-  const auto process = Pidfd::open(pid);
-  if (!process.valid()) return Error::system("cannot open process {}", pid);
+  const Pidfd process = TRY(Pidfd::open(pid));
   Fd taken = process.take_descriptor(file.number);
   if (!taken.valid())
     return Error::system("cannot get descriptor {} of process {}", file.number, pid);

@@ -110,7 +110,7 @@ std::set<uint16_t> ports_of_closed_connections(std::span<const pid_t> pids) {
   std::erase_if(listening, [&](const auto& one) { return !closed.contains(one.second); });
   if (listening.empty()) return {};
   for (const pid_t pid : pids) {
-    const Pidfd process = Pidfd::open(pid);
+    const Pidfd process = Pidfd::find(pid);
     for (const auto& [number, inode] : socket_descriptors_of(pid))
       if (const auto found = listening.find(inode);
           found != listening.end() && keeps_address_for_itself(process, number))

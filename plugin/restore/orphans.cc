@@ -86,7 +86,7 @@ bool Orphans::is_noted(pid_t pid) const {
 }
 
 void Orphans::note(pid_t pid) {
-  if (pid != getpid() && !is_noted(pid)) children_[pid] = Pidfd::open(pid);
+  if (pid != getpid() && !is_noted(pid)) children_[pid] = Pidfd::find(pid);
 }
 
 void Orphans::look() {
@@ -117,7 +117,7 @@ size_t Orphans::kill_all() {
     for (const auto& entry : doomed) found.merge(children_of(entry.first));
     for (const pid_t pid : found) {
       if (doomed.contains(pid)) continue;
-      auto process = Pidfd::open(pid);
+      auto process = Pidfd::find(pid);
       if (!process.signal(SIGSTOP)) continue;
       doomed[pid] = std::move(process);
       more = true;
@@ -137,7 +137,7 @@ void kill_sharers(const void* memory) {
     for (const pid_t pid : all_processes()) {
       if (pid == getpid() || killed.contains(pid)) continue;
       // Opened first, so that the examined process stays the same if its number is reused.
-      const auto process = Pidfd::open(pid);
+      const auto process = Pidfd::find(pid);
       if (!maps(pid, *shared) || !process.signal(SIGKILL)) continue;
       log_warning("process {} of a restore that failed was left: killed", pid);
       killed.insert(pid);

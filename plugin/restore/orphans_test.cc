@@ -147,7 +147,7 @@ TEST(Orphans, ATaskWithTheNumberOfAnEarlierChildIsKilled) {
   *go_on = 1;
   while (*go_on == 1) usleep(1000);
   orphans.look();
-  const auto process = Pidfd::open(*task);
+  const auto process = Pidfd::find(*task);
   end(main);
   orphans.main_died();
   if (*go_on == 3) GTEST_SKIP() << "numbers cannot be chosen";

@@ -66,7 +66,7 @@ class Child {
 
  private:
   Child(pid_t pid, unsigned earlier_signals)
-      : pid_(pid), earlier_signals_(earlier_signals), process_(Pidfd::open(pid)) {}
+      : pid_(pid), earlier_signals_(earlier_signals), process_(Pidfd::find(pid)) {}
   pid_t pid_;
   unsigned earlier_signals_;  // how many this command had received at its start
   Pidfd process_;

@@ -130,8 +130,9 @@ Status Replica::run_criu(Report& report) {
                      last_error(path(kRestoreLog)));
   // If it has ended, it is a zombie of this command, and nobody else has its number.
   const pid_t pid = read_pid(path(kPidFile));
-  process_ = Pidfd::open(pid);
-  if (!process_.valid()) return Error::system("replica {}: cannot open process {}", number_, pid);
+  auto process = Pidfd::open(pid);
+  if (!process.ok()) return std::move(process).error().within(formatted("replica {}", number_));
+  process_ = *std::move(process);
   return {};
 }
 

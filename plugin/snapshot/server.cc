@@ -111,23 +111,25 @@ void continue_tree(const std::vector<Pidfd>& noted) {
     const auto tree = tool::tree_of(one.pid());
     if (!tree.ok() || has_ended(one)) continue;
     for (const pid_t pid : *tree)
-      if (known.insert(pid).second) forked.push_back(Pidfd::open(pid));
+      if (known.insert(pid).second) forked.push_back(Pidfd::find(pid));
   }
   for (const auto* processes : {&noted, &std::as_const(forked)})
     for (const Pidfd& one : *processes) one.signal(SIGCONT);
 }
 
 Status need_pidfds() {
-  if (Pidfd::open(getpid()).valid()) return {};
-  return Error::system("this command needs pidfd_open(2), which the kernel or a filter refuses");
+  auto self = Pidfd::open(getpid());
+  if (self.ok()) return {};
+  return std::move(self).error().within(
+      "this command needs pidfd_open(2), which the kernel or a filter refuses");
 }
 
 Result<std::vector<Pidfd>> open_all(const std::vector<pid_t>& pids) {
   std::vector<Pidfd> result;
   for (const pid_t pid : pids) {
     auto process = Pidfd::open(pid);
-    if (!process.valid() && errno != ESRCH) return Error::system("cannot open process {}", pid);
-    if (process.valid()) result.push_back(std::move(process));
+    if (!process.ok() && process.error().code() != ESRCH) return process.error();
+    if (process.ok()) result.push_back(*std::move(process));
   }
   return result;
 }
@@ -143,7 +145,7 @@ void kill_tree(std::vector<Pidfd> processes) {
     while (!tool::is_stopped(pid) && Clock::now() < deadline) usleep(kPoll);
     const auto children = host::children_of(pid);
     for (const pid_t child : children.ok() ? *children : std::vector<pid_t>()) {
-      auto process = Pidfd::open(child);
+      auto process = Pidfd::find(child);
       if (!known.insert(child).second || !process.signal(SIGSTOP)) continue;
       processes.push_back(std::move(process));
     }

@@ -148,11 +148,10 @@ class Holder {
   Status pause(std::span<const pid_t> pids) {
     for (const pid_t pid : pids) TRY(tree_->add(pid));
     for (const dump::Member& member : tree_->members()) {
-      Pidfd process = Pidfd::open(member.pid);
+      auto process = Pidfd::open(member.pid);
       // Without it, the pause would not end with the process.
-      if (!process.valid() && errno != ESRCH)
-        return Error::system("cannot watch process {}", member.pid);
-      if (process.valid()) held_.push_back(std::move(process));
+      if (!process.ok() && process.error().code() != ESRCH) return process.error();
+      if (process.ok()) held_.push_back(*std::move(process));
     }
     return tree_->check_paused();
   }

@@ -22,6 +22,24 @@ static_assert(std::is_trivially_copyable_v<SaveCounts>);
 // The processes of a dump that was killed may still be ending.
 constexpr std::chrono::milliseconds kPatienceForLock{2000};
 
+// An earlier dump that cannot be used, or for which memory is short, costs space, but does not fail
+// the dump.
+Earlier read_earlier(const image::Directory& directory) {
+  auto loaded = without_exceptions([&] { return Earlier::load(directory); });
+  if (!loaded.ok()) {
+    log_warning("{}: all GPU memory is written", loaded.error().message());
+    return {};
+  }
+  if (!loaded->has_contents()) return *std::move(loaded);
+  if (!loaded->has_hashes())
+    log_warning(
+        "the earlier dump has no hashes of GPU memory (it was made without option incremental=on): "
+        "all of it is written");
+  else
+    log_info("the earlier dump has {} chunks of GPU memory", loaded->size());
+  return *std::move(loaded);
+}
+
 }  // namespace
 
 // By an open file of its own: CRIU keeps the directory open for longer than the dump.
@@ -57,28 +75,10 @@ void ObjectSaver::load_earlier(const image::Directory& directory) {
       earlier_ = *std::move(kept);
       return;
     }
-  read_earlier(directory);
-  if (const Status status = earlier_->keep_in(earlier_index_); !status.ok())
+  Earlier earlier = read_earlier(directory);
+  if (const Status status = earlier.keep_in(earlier_index_); !status.ok())
     log_info("{}: it may be read again", status.error().message());
-}
-
-// An earlier dump that cannot be used, or for which memory is short, costs space, but does not fail
-// the dump.
-void ObjectSaver::read_earlier(const image::Directory& directory) {
-  auto loaded = without_exceptions([&] { return Earlier::load(directory); });
-  if (!loaded.ok()) {
-    log_warning("{}: all GPU memory is written", loaded.error().message());
-    earlier_.emplace();
-    return;
-  }
-  earlier_ = std::move(*loaded);
-  if (!earlier_->has_contents()) return;
-  if (!earlier_->has_hashes())
-    log_warning(
-        "the earlier dump has no hashes of GPU memory (it was made without option incremental=on): "
-        "all of it is written");
-  else
-    log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
+  earlier_ = std::move(earlier);
 }
 
 // The memory of the paused processes stays as it is.

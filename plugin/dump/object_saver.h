@@ -88,7 +88,6 @@ class ObjectSaver {
   using OnError = std::function<void(const Error&)>;
   void save(const image::Directory& directory, const OnError& on_error);
   void load_earlier(const image::Directory& directory);
-  void read_earlier(const image::Directory& directory);
   Status check_index(const Batch& batch) const;
   static void log_saved(const Batch& batch, const Outcome& outcome);
   Status open_files(const image::Directory& directory, uint64_t bytes,

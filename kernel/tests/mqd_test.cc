@@ -233,6 +233,8 @@ constexpr Word kWords[] = {
     // --- Set by the driver, or the hypervisor's and the debugger's
     {"header|compute_pipelinestat_enable|compute_perfcount_enable|compute_vmid", "", kOurs},
     {"compute_thread_trace_enable|compute_misc_reserved|disable_queue", "", kNever},
+    // With partitions: COMPUTE_DISPATCH_PKT_ADDR and COMPUTE_DISPATCH_SCRATCH_BASE, by older names.
+    {"compute_t[bm]a_(lo|hi)", "Cp943", kKept},
     {"compute_t[bm]a_(lo|hi)", "", kNever},
     {"cp_mqd_base_addr_(lo|hi)|cp_hqd_(active|vmid|pipe_priority|queue_priority)", "", kOurs},
     {"cp_hqd_pq_base_(lo|hi)|cp_hqd_pq_(rptr_report|wptr_poll)_addr_(lo|hi)", "", kOurs},
@@ -390,7 +392,7 @@ constexpr Layout kLayouts[] = {
     {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 103, 0xce0ad1c4},
     {"Sdma8", MQD_SDMA_8, "vi", "vi_sdma_mqd", "vi", 128, 13, 0xf2022719},
     {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 106, 0x83ec94a9},
-    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 107, 0xab9de18c},
+    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 103, 0xdad4112e},
     {"Sdma", MQD_SDMA, "v9", "v9_sdma_mqd", "v9", 128, 18, 0xd6b844d1},
     {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 104, 0x4581e051},
     {"Sdma10", MQD_SDMA_10, "v10", "v10_sdma_mqd", "v10", 130, 18, 0x2a4cf26a},

@@ -114,7 +114,7 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_until_v11[] = {
 	OWNED(v9_mqd, gds_save_base_addr_lo, gds_save_mask_hi),
 };
 
-/* Until GFX10 */
+/* Until GFX10. In 9.4.3, these are registers of a dispatch: its packet, and its scratch. */
 ONE_SPAN(cp_until_v10, OWNED(v9_mqd, compute_tba_lo, compute_tma_hi));
 ONE_SPAN(cp_v8, OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control));
 ONE_SPAN(cp_v9, OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size));
@@ -234,7 +234,7 @@ static const struct kfd_criu_generation {
 	  SDMA(v10_sdma_mqd, PART(sdma), PART(sdma_v10)) },
 	{ IP_VERSION(9, 4, 3),
 	  CP(v9_mqd, WORD(v9_mqd, compute_current_logic_xcc_id), CUS_0_3, true, PART(cp_since_v9),
-	     PART(cp_until_v12), PART(cp_until_v11), PART(cp_until_v10), PART(cp_v9_4_3)),
+	     PART(cp_until_v12), PART(cp_until_v11), PART(cp_v9_4_3)),
 	  SDMA(v9_sdma_mqd, PART(sdma), PART(sdma_ids)) },
 	{ IP_VERSION(9, 0, 1),
 	  CP(v9_mqd, 0, CUS_0_3 | CUS(v9_mqd, se4, se7), true, PART(cp_since_v9),

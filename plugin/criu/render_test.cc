@@ -57,8 +57,8 @@ class RenderHooks : public testing_support::HooksTest {
     state_.devices = {{kGpu, kGpu, render.get()}};
     add_kfd_object(state_, make_bo(1), 1);
   }
-  Mapping map(const Fd& file, uint64_t offset, size_t size = 0x1000) {
-    return std::move(*Mapping::map(size, PROT_READ, MAP_PRIVATE, file.get(), offset));
+  Mapping map(const Fd& file, uint64_t offset, size_t size = 0x1000, int protection = PROT_READ) {
+    return std::move(*Mapping::map(size, protection, MAP_PRIVATE, file.get(), offset));
   }
 
   // Pauses us, dumps the files with ids from 1 on, ends.
@@ -313,6 +313,25 @@ TEST_F(RenderHooks, AMappingOfNoKnownBoIsRefusedByName) {
   EXPECT_EQ(dump({&render}), -EINVAL);
   EXPECT_THAT(log(), HasSubstr("its handle may have been closed"));
   EXPECT_FALSE(state_.anything_paused());
+}
+
+TEST_F(RenderHooks, FreedMemoryThatNobodyCanAccessIsRestoredWithoutContents) {
+  const Fd render = open(kRenderPath);
+  add_render(render, {make_bo(1)}, "file");
+  const Mapping freed = map(render, make_bo(2).mmap_offset, 0x2000, PROT_NONE);
+  ASSERT_EQ(dump({&render}), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("8192 bytes of a freed BO"));
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const Fd fd(restore_file(1));
+  ASSERT_TRUE(fd.valid()) << log();
+  const Mapped mapped = update_vma(freed.data());
+  ASSERT_TRUE(mapped.file.valid()) << log();
+  const Mapping again =
+      std::move(*Mapping::map(0x2000, PROT_READ, MAP_SHARED, mapped.file.get(), mapped.offset));
+  const Fd null(::open("/dev/zero", O_RDWR));
+  EXPECT_EQ(read(null.get(), again.data(), 1), -1);
+  EXPECT_EQ(errno, EFAULT);
+  end(kStageRestore, 0);
 }
 
 TEST_F(RenderHooks, AMappingWhoseFileIsClosedIsRefusedInItsHook) {

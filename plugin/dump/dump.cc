@@ -242,6 +242,8 @@ Status Dump::add_vmas(const Member& member, image::Process& process) {
     record.gpu_id = record.kfd
                         ? image::gpu_of_kfd_offset(process, vma.offset, !env_.api.has_series())
                         : TRY(gpu_of_minor(vma.node.minor))->gpu_id;
+    // Else BOs of render nodes are unknown, not freed.
+    record.inaccessible = vma.inaccessible && tree_.carries_render();
     process.vmas.push_back(record);
   }
   return {};
@@ -267,7 +269,7 @@ Result<image::Render> Dump::checkpoint_render(const OpenRender& open, const Paus
 // A partial mapping of a BO is restored through a restored file, which some process must have open.
 Status Dump::check_part(const image::MappingIndex& index, const image::Process& process,
                         const image::Vma& vma) const {
-  if (vma.kfd || !index.is_part(process, vma)) return {};
+  if (vma.kfd || !index.is_part(process, vma) || image::is_freed(index, process, vma)) return {};
   const auto is_open = [&](const image::Place& place) {
     if (place.table.render) return true;
     const image::VmId vm{place.table.index, processes_[place.table.index].bos[place.bo].gpu_id};
@@ -290,6 +292,9 @@ Status Dump::check_mappings() const {
     for (const image::Vma& vma : process.vmas) {
       TRY(image::check_mapping(index, process, vma, env_.api.has_series()));
       TRY(check_part(index, process, vma));
+      if (image::is_freed(index, process, vma))
+        log_info("process {} ({}) maps {} bytes of a freed BO at {:#x}, without access: not saved",
+                 process.pid, process.comm, vma.end - vma.start, vma.start);
     }
   return {};
 }

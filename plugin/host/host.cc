@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -72,7 +73,7 @@ Result<Fd> open_node(const Fd& directory, const std::string& name, dev_t wanted)
 // One line of /proc/PID/maps.
 struct MapsLine {
   uint64_t start = 0, end = 0, offset = 0, inode = 0;
-  bool writable = false;
+  bool writable = false, inaccessible = false;
 };
 
 std::optional<MapsLine> parse_maps_line(const std::string& line) {
@@ -82,6 +83,7 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
                             permissions, &result.offset, device, &result.inode);
   if (fields != 6) return std::nullopt;
   result.writable = permissions[1] == 'w';
+  result.inaccessible = strncmp(permissions, "---", 3) == 0;
   return result;
 }
 
@@ -372,7 +374,8 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
       return Error::system("cannot examine a mapping of process {}", pid);
     }
     if (const auto node = classify(status))
-      result.push_back({map->start, map->end, map->offset, *node, map->writable});
+      result.push_back(
+          {map->start, map->end, map->offset, *node, map->writable, map->inaccessible});
   }
   return result;
 }

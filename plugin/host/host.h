@@ -95,7 +95,8 @@ struct ProcessVma {
   uint64_t end;
   uint64_t offset;
   NodeId node;
-  bool writable = false;  // by the process
+  bool writable = false;      // by the process
+  bool inaccessible = false;  // to it: PROT_NONE
 };
 
 class Host {

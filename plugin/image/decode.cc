@@ -112,7 +112,8 @@ Result<Exported> decode(const AmdgpuCriu__Pb__Exported& message, const Opened& f
 }
 
 Vma decode(const AmdgpuCriu__Pb__Vma& message) {
-  return {message.start, message.end, message.offset, !!message.kfd, message.gpu_id};
+  return {message.start, message.end,    message.offset,
+          !!message.kfd, message.gpu_id, !!message.inaccessible};
 }
 
 Status check(const Process& process, const Opened& from) {

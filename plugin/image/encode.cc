@@ -125,6 +125,7 @@ void add_vma(Messages& all, const Vma& vma) {
   SET(message, offset, vma.offset);
   SET(message, kfd, vma.kfd);
   SET(message, gpu_id, vma.gpu_id);
+  if (vma.inaccessible) SET(message, inaccessible, true);
 }
 
 template <typename T>

@@ -96,8 +96,13 @@ Result<uint64_t> restored_kfd_offset(const Process& process, const Vma& vma,
   return kernel::with_kfd_mapping_gpu(vma.offset, targets ? target->second : device->gpu_id);
 }
 
+bool is_freed(const MappingIndex& index, const Process& process, const Vma& vma) {
+  return !vma.kfd && vma.inaccessible && index.find(process, vma).empty();
+}
+
 Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma,
                      bool parts) {
+  if (is_freed(index, process, vma)) return {};
   const std::string node =
       vma.kfd ? std::string("/dev/kfd") : formatted("the render node of GPU {:#x}", vma.gpu_id);
   const bool is_known = is_known_without_bo(process, vma);

@@ -65,6 +65,9 @@ bool is_known_without_bo(const Process& process, const Vma& vma);
 Result<uint64_t> restored_kfd_offset(const Process& process, const Vma& vma,
                                      const topology::Assignment* targets);
 
+// The memory of a BO that nothing has but mappings through which the process cannot access it. ROCr
+// leaves such mappings until it frees the addresses.
+bool is_freed(const MappingIndex& index, const Process& process, const Vma& vma);
 // Refuses a mapping that a restore could not create. parts: the kernel lets a restore map a part of
 // a range that the process had mapped as a whole.
 Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma, bool parts);

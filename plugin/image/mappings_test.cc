@@ -113,5 +113,23 @@ TEST_F(Mappings, AMappingBeyondABoIsRefused) {
   EXPECT_THAT(problem(render(0x3000, 0x2000), true), HasSubstr("not memory of a BO"));
 }
 
+TEST_F(Mappings, MemoryOfNoBoIsFreedIfTheProcessCannotAccessIt) {
+  Vma vma = render(0x100000, 0x1000);
+  EXPECT_FALSE(is_freed(index_, process_, vma));
+  EXPECT_THAT(problem(vma, true), HasSubstr("not memory of a BO"));
+  vma.inaccessible = true;
+  EXPECT_TRUE(is_freed(index_, process_, vma));
+  EXPECT_EQ(problem(vma, true), "");
+  Vma of_bo = render(0, 0x1000);
+  of_bo.inaccessible = true;
+  EXPECT_FALSE(is_freed(index_, process_, of_bo));
+}
+
+TEST_F(Mappings, NoMappingOfKfdIsFreed) {
+  Vma vma = kfd(at(kDoorbells, 0x33), kSlice);
+  vma.inaccessible = true;
+  EXPECT_THAT(problem(vma, true), HasSubstr("not memory of a BO"));
+}
+
 }  // namespace
 }  // namespace amdgpu_criu::image

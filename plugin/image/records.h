@@ -33,7 +33,8 @@ struct Vma {
   uint64_t end = 0;
   uint64_t offset = 0;
   bool kfd = false;
-  uint32_t gpu_id = 0;  // actual; of /dev/kfd, Device::gpu_id, 0 if the mapping is of no GPU
+  uint32_t gpu_id = 0;        // actual; of /dev/kfd, Device::gpu_id, 0 if the mapping is of no GPU
+  bool inaccessible = false;  // PROT_NONE
 };
 
 // One object as operation EXPORTED reports it. bo.gpu_id is the actual one, that of `gpu`.

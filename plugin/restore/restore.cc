@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "restore/restore.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,6 +56,13 @@ class TaskWatch final : public Background::Watch {
   SharedState& shared_;
   Orphans tasks_;
 };
+
+// The contents were not saved. If the process makes it accessible, an access raises SIGBUS.
+Result<Fd> freed_memory() {
+  Fd file(memfd_create("amdgpu-criu-freed", MFD_CLOEXEC));
+  if (!file.valid()) return Error::system("cannot create a file for memory of a freed BO");
+  return file;
+}
 
 std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
   std::set<uint64_t> result;
@@ -355,6 +363,7 @@ Result<std::optional<NewMapping>> Restore::map(uint64_t start) {
 }
 
 Result<NewMapping> Restore::new_mapping(const image::Process& process, const image::Vma& vma) {
+  if (image::is_freed(mappings_, process, vma)) return NewMapping{0, TRY(freed_memory())};
   if (vma.kfd) TRY(ensure_process(process));
   const auto places = mappings_.find(process, vma);
   if (places.empty()) {

@@ -181,12 +181,16 @@ Status RenderBo::map_for_gpu() {
   return {};
 }
 
-Status RenderBo::map_for_cpu() {
+Result<uint64_t> RenderBo::mmap_offset() const {
   drm_amdgpu_gem_mmap args = {};
   args.in.handle = handle_;
   TRY(device_->command(DRM_AMDGPU_GEM_MMAP, &args, sizeof(args), "cannot map a BO for the CPU"));
+  return args.out.addr_ptr;
+}
+
+Status RenderBo::map_for_cpu() {
   cpu_ = TRY(Mapping::map(size_, PROT_READ | PROT_WRITE, MAP_SHARED, device_->fd(),
-                          static_cast<off_t>(args.out.addr_ptr)));
+                          static_cast<off_t>(TRY(mmap_offset()))));
   return {};
 }
 

@@ -87,6 +87,8 @@ class RenderBo {
   // At an address of its own; the BO's destructor unmaps it.
   amdgpu_criu::Status map_for_gpu();
   amdgpu_criu::Status map_for_cpu();
+  // Of mmap() of the node.
+  amdgpu_criu::Result<uint64_t> mmap_offset() const;
   amdgpu_criu::Result<amdgpu_criu::Fd> export_dmabuf() const;
 
   uint32_t handle() const { return handle_; }

@@ -6,6 +6,8 @@
 //   Y     allocated by the render node, exported, imported by KFD and mapped by KFD; and a second
 //         time by GEM_VA
 //   both  allocated and mapped by KFD; exported, imported and mapped by GEM_VA as well
+//   freed mapped for the CPU without access, and then freed, as ROCr leaves memory until its
+//         addresses are freed
 //
 // Queues of KFD work on them as in gpu_chain: SDMA copies X to Y and adds, PM4 copies the value
 // back and adds.
@@ -80,8 +82,10 @@ class Process {
   Result<Block> from_kfd(bool mapped_by_kfd);
   Result<Block> from_render_node();
   Status map_by_gem(Block& block);
+  Status add_freed();
   Status submit(uint64_t step);
   Status check_step(uint64_t step) const;
+  Status check_freed(std::vector<std::string>& problems) const;
   void check_block(const Block& block, const char* name, uint64_t value,
                    std::vector<std::string>& problems) const;
 
@@ -90,6 +94,7 @@ class Process {
   std::unique_ptr<Gpu> gpu_;
   std::unique_ptr<RenderDevice> device_;
   Block x_, y_, both_;
+  Mapping freed_;
   Doorbells doorbells_;
   std::unique_ptr<EventPage> events_;
   std::unique_ptr<Bo> cells_;
@@ -132,6 +137,17 @@ Result<Block> Process::from_render_node() {
   return block;
 }
 
+Status Process::add_freed() {
+  RenderBo bo =
+      TRY(RenderBo::create(*device_, {"freed", AMDGPU_GEM_DOMAIN_VRAM,
+                                      AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, kBlockSize}));
+  TRY(bo.map_for_cpu());
+  Pattern(kSeed).fill(bo.bytes());
+  freed_ = TRY(Mapping::map(kBlockSize, PROT_NONE, MAP_SHARED, device_->fd(),
+                            static_cast<off_t>(TRY(bo.mmap_offset()))));
+  return {};
+}
+
 Status Process::set_up(const GpuNode& node) {
   gpu_ = std::make_unique<Gpu>(TRY(Gpu::open(kfd_, node)));
   Fd same_file(fcntl(gpu_->render_fd(), F_DUPFD_CLOEXEC, 0));
@@ -143,6 +159,7 @@ Status Process::set_up(const GpuNode& node) {
   x_ = TRY(from_kfd(false));
   y_ = TRY(from_render_node());
   both_ = TRY(from_kfd(true));
+  TRY(add_freed());
   sdma_ = std::make_unique<SdmaQueue>(TRY(SdmaQueue::create(kfd_, *gpu, doorbells_)));
   pm4_ = std::make_unique<Pm4Queue>(TRY(Pm4Queue::create(kfd_, *gpu, doorbells_)));
   sdma_event_ = std::make_unique<Event>(TRY(events_->create_event()));
@@ -228,12 +245,27 @@ void Process::check_block(const Block& block, const char* name, uint64_t value,
         amdgpu_criu::formatted("block {}: value {:#x}, expected {:#x}", name, found, value));
 }
 
+// If it can be read at all, it has its contents.
+Status Process::check_freed(std::vector<std::string>& problems) const {
+  std::byte* const data = freed_.data();
+  if (mprotect(data, kBlockSize, PROT_READ) != 0)
+    return Error::system("freed memory is not mapped any more");
+  const Fd memory = TRY(Fd::open("/proc/self/mem", O_RDONLY));
+  std::vector<std::byte> bytes(kBlockSize);
+  const ssize_t count = pread(memory.get(), bytes.data(), bytes.size(), address_of(freed_));
+  if (count > 0 && Pattern(kSeed).check(std::span(bytes).first(count)))
+    problems.push_back("freed memory has other contents");
+  if (mprotect(data, kBlockSize, PROT_NONE) != 0) return Error::system("cannot protect memory");
+  return {};
+}
+
 Status Process::check(std::vector<std::string>& problems) {
   check_block(x_, "X", value_at(done_), problems);
   if (done_) {
     check_block(y_, "Y", half_value_at(done_), problems);
     check_block(both_, "both", done_, problems);
   }
+  TRY(check_freed(problems));
   return lists_.check(*device_, problems);
 }
 

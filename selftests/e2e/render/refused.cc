@@ -177,11 +177,8 @@ Result<Release> outside_descriptor(const RenderDevice&, const SharedBlocks& bloc
 Result<Release> only_mapped(const RenderDevice& device, const SharedBlocks&) {
   const RenderBo bo =
       TRY(RenderBo::create(device, {"mapped only", AMDGPU_GEM_DOMAIN_GTT, 0, 64 << 10}));
-  drm_amdgpu_gem_mmap args = {};
-  args.in.handle = bo.handle();
-  TRY(device.command(DRM_AMDGPU_GEM_MMAP, &args, sizeof(args), "cannot map a BO for the CPU"));
   return until_release(TRY(Mapping::map(bo.size(), PROT_READ | PROT_WRITE, MAP_SHARED, device.fd(),
-                                        static_cast<off_t>(args.out.addr_ptr))));
+                                        static_cast<off_t>(TRY(bo.mmap_offset())))));
 }
 
 constexpr Uncarried kAll[] = {

@@ -172,7 +172,8 @@ Status Dump::collect() {
     if (member.vmas.empty() && !tree_.kfd_of(member.pid)) continue;
     image::Process process = describe(member);
     TRY(interruption_.check());
-    if (const PausedClient* kfd = tree_.kfd_of(member.pid)) TRY(checkpoint_kfd(*kfd, process));
+    if (const PausedClient* kfd = tree_.kfd_of(member.pid))
+      TRY(checkpoint_kfd(member, *kfd, process));
     TRY(add_vmas(member, process));
     processes_.push_back(std::move(process));
   }
@@ -212,7 +213,8 @@ image::Process Dump::describe(const Member& member) const {
   return process;
 }
 
-Status Dump::checkpoint_kfd(const PausedClient& kfd, image::Process& process) {
+Status Dump::checkpoint_kfd(const Member& member, const PausedClient& kfd,
+                            image::Process& process) {
   const auto& info = kfd.info();
   auto state = TRY(env_.api.checkpoint(kfd.node(), tree_.session(), info));
   process.num_queues = info.num_queues;
@@ -223,29 +225,11 @@ Status Dump::checkpoint_kfd(const PausedClient& kfd, image::Process& process) {
   for (auto& device : state.devices) {
     const auto* gpu = TRY(gpu_of_id(device.actual_gpu_id));
     process.devices.push_back({device.gpu_id, device.actual_gpu_id, device.drm_file.valid(), *gpu});
-    if (device.drm_file.valid())
-      vms_.push_back({{process.index, device.gpu_id}, std::move(device.drm_file)});
+    if (!device.drm_file.valid()) continue;
+    TRY(tree_.add_closed(member, gpu->render_minor, device.drm_file));
+    vms_.push_back({{process.index, device.gpu_id}, std::move(device.drm_file)});
   }
   process.imports = TRY(find_imports(process.bos));
-  return {};
-}
-
-Status Dump::add_vmas(const Member& member, image::Process& process) {
-  for (const host::ProcessVma& vma : member.vmas) {
-    if (vma.node.kind == NodeKind::kCard)
-      return Error::of(
-          EOPNOTSUPP,
-          "process {} ({}) has memory of a card node (minor {}) mapped at {:#x}; state "
-          "of card nodes cannot be carried, only that of render nodes",
-          member.pid, member.comm, vma.node.minor, vma.start);
-    image::Vma record{vma.start, vma.end, vma.offset, vma.node.kind == NodeKind::kKfd, 0};
-    record.gpu_id = record.kfd
-                        ? image::gpu_of_kfd_offset(process, vma.offset, !env_.api.has_series())
-                        : TRY(gpu_of_minor(vma.node.minor))->gpu_id;
-    // Else BOs of render nodes are unknown, not freed.
-    record.inaccessible = vma.inaccessible && tree_.carries_render();
-    process.vmas.push_back(record);
-  }
   return {};
 }
 
@@ -264,39 +248,6 @@ Result<image::Render> Dump::checkpoint_render(const OpenRender& open, const Paus
   for (const Vm& vm : vms_)
     if (TRY(host::same_file(vm.file.get(), open.file.get()))) render.vm = vm.id;
   return render;
-}
-
-// A partial mapping of a BO is restored through a restored file, which some process must have open.
-Status Dump::check_part(const image::MappingIndex& index, const image::Process& process,
-                        const image::Vma& vma) const {
-  if (vma.kfd || !index.is_part(process, vma) || image::is_freed(index, process, vma)) return {};
-  const auto is_open = [&](const image::Place& place) {
-    if (place.table.render) return true;
-    const image::VmId vm{place.table.index, processes_[place.table.index].bos[place.bo].gpu_id};
-    return std::ranges::any_of(renders_, [&](const auto& render) { return render.vm == vm; });
-  };
-  if (std::ranges::any_of(index.find(process, vma), is_open)) return {};
-  return Error::of(
-      EOPNOTSUPP,
-      "process {} ({}) maps a part of a BO of the render node of GPU {:#x} at {:#x}, from a "
-      "mapping that was split, and has closed the file through which KFD knows that memory; such a "
-      "mapping cannot be carried",
-      process.pid, process.comm, vma.gpu_id, vma.start);
-}
-
-Status Dump::check_mappings() const {
-  image::MappingIndex index;
-  for (const image::Process& process : processes_) index.add(process);
-  for (const image::Render& render : renders_) index.add(render);
-  for (const image::Process& process : processes_)
-    for (const image::Vma& vma : process.vmas) {
-      TRY(image::check_mapping(index, process, vma, env_.api.has_series()));
-      TRY(check_part(index, process, vma));
-      if (image::is_freed(index, process, vma))
-        log_info("process {} ({}) maps {} bytes of a freed BO at {:#x}, without access: not saved",
-                 process.pid, process.comm, vma.end - vma.start, vma.start);
-    }
-  return {};
 }
 
 // For a kernel that carries only KFD's VMs of them.

@@ -86,15 +86,13 @@ class Dump {
   Result<const topology::Gpu*> gpu_of_id(uint32_t gpu_id) const;
   Result<const topology::Gpu*> gpu_of_minor(unsigned minor) const;
   image::Process describe(const Member& member) const;
-  Status checkpoint_kfd(const PausedClient& kfd, image::Process& process);
+  Status checkpoint_kfd(const Member& member, const PausedClient& kfd, image::Process& process);
   Status add_vmas(const Member& member, image::Process& process);
   Result<image::Render> checkpoint_render(const OpenRender& open, const PausedClient& paused);
   Result<std::vector<image::Exported>> find_imports(std::span<const kernel::Bo> bos);
   Result<image::Exported> save_exported(int dmabuf);
   Status need_any_render();
   Status check_renders();
-  Status check_part(const image::MappingIndex& index, const image::Process& process,
-                    const image::Vma& vma) const;
   Status check_mappings() const;
   Status check_outside();
   Status check_outside_dmabufs();

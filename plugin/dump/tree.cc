@@ -262,6 +262,13 @@ Status Tree::add_render(const Member& member, unsigned minor, TakenFile file) {
   return render->paused || !carries_render_ ? Status() : pause(*render, member);
 }
 
+Status Tree::add_closed(const Member& member, unsigned minor, const Fd& file) {
+  if (!carries_render_ || TRY(find_render(file.get(), minor))) return {};
+  TakenFile taken(TRY(file.duplicate()), NodeKind::kRender);
+  TRY(pause(renders_.emplace_back(std::move(taken), minor), member));
+  return check_paused();
+}
+
 std::vector<PausedClient*> Tree::paused_clients() {
   std::vector<PausedClient*> result;
   for (OpenRender& render : renders_)
@@ -282,9 +289,12 @@ Status Tree::pause(OpenRender& render, const Member& member) {
     for (const PausedClient* client : paused_clients()) TRY(client->let_run());
     return {};
   };
-  auto paused =
-      PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kRender,
-                          TRY(render.file.duplicate()), member.pid, interruption_, let_others_run);
+  // The state of the queues that use a closed file is saved already.
+  const bool closed = render.holders.empty();
+  auto paused = PausedClient::pause(
+      api_, session_.get(), kernel::Node::Kind::kRender, TRY(render.file.duplicate()),
+      closed ? 0 : member.pid, interruption_,
+      closed ? PausedClient::Meanwhile() : PausedClient::Meanwhile(let_others_run));
   if (others_run)
     for (PausedClient* client : paused_clients()) TRY(client->pause_again(interruption_));
   if (!paused.ok()) {

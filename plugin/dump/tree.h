@@ -84,8 +84,8 @@ struct OpenRender {
 
   host::TakenFile file;
   unsigned minor;
-  std::vector<uint32_t> holders;
-  // The process that was passed to the kernel when it was paused.
+  std::vector<uint32_t> holders;  // none: only KFD has it open
+  // The process that was passed to the kernel when it was paused, or that uses its VM through KFD.
   uint32_t number = 0;
   std::string comm;
   std::optional<PausedClient> paused;
@@ -102,6 +102,9 @@ class Tree {
 
   // Pauses all GPU files of the process, which must be frozen and traced by the caller.
   Status add(pid_t pid);
+  // After all processes were added: pauses a file whose VM `member` uses through KFD, which keeps
+  // the file with its BOs and mappings, if no process has it open. Userptrs of it are refused.
+  Status add_closed(const Member& member, unsigned minor, const Fd& file);
   // To be called after all processes were added: refuses files that could not be paused.
   Status check_paused() const;
   // Closes what processes have open only for the dump, all or that one. To be called while they are

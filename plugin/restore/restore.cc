@@ -519,7 +519,8 @@ Status Restore::resume_objects(pid_t pid, uint32_t number) {
     if (render.pid != number) continue;
     const Fd file = TRY(shared_file(layout_.file_of_render(index)));
     const Fd session = TRY(env_.store.get(shared_.session_id()));
-    TRY(env_.api.resume(kernel::render_node(file), session.get(), pid));
+    TRY(env_.api.resume(kernel::render_node(file), session.get(),
+                        render.holders.empty() ? 0 : pid));
   }
   for (const auto& [index, process] : images_.processes()) {
     if (process.pid != number || !process.blob) continue;

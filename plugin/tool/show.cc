@@ -290,6 +290,7 @@ void print_process(const image::Set& set, const Process& process) {
 void print_render(const image::Render& render) {
   std::string holders;
   for (const uint32_t pid : render.holders) holders += formatted(" {}", pid);
+  if (holders.empty()) holders = " KFD only";
   printf(
       "render file %u: %s, open in%s, userptrs of pid %u (%s), %zu BOs, %zu bytes of kernel "
       "state%s\n",

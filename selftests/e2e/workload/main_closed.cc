@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// kfd_closed: a process that has GPU memory and a queue, but no open /dev/kfd: KFD keeps its state.
+// kfd_closed: a process that has GPU memory and a queue, but no open /dev/kfd: KFD keeps its state,
+// and the file of the render node, through which the process has allocated memory, too.
+#include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "render/device.h"
 #include "workload/pattern.h"
 #include "workload/queue_sdma.h"
 #include "workload/run.h"
@@ -20,6 +23,7 @@ namespace e2e {
 namespace {
 
 using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
 using amdgpu_criu::Mapping;
 using amdgpu_criu::Result;
 using amdgpu_criu::Status;
@@ -53,10 +57,12 @@ class Closed {
   explicit Closed(const Options& options) : options_(options) {}
   Status set_up(const GpuNode& node);
   Status use_queue();
+  Status add_hidden();
   Status open_again();
   // What was moved from has no open file.
   void close() { const Kfd closed = std::move(*kfd_); }
   Status copy(uint64_t to, uint64_t from);
+  uint64_t hidden_va() const { return reinterpret_cast<uint64_t>(hidden_.data()); }
   Status check_memory(std::vector<std::string>& problems);
 
   Options options_;
@@ -66,7 +72,7 @@ class Closed {
   std::unique_ptr<Doorbells> doorbells_;
   std::unique_ptr<Bo> memory_;  // VRAM without a CPU mapping
   // With --queues 1.
-  std::unique_ptr<Bo> hidden_;  // VRAM that the CPU cannot map
+  Mapping hidden_;              // addresses of VRAM that the CPU cannot map, of the render node
   std::unique_ptr<Bo> buffer_;  // of its size, and a page
   std::unique_ptr<SdmaQueue> queue_;
   std::set<std::string> descriptors_;
@@ -90,10 +96,25 @@ Status Closed::set_up(const GpuNode& node) {
 Status Closed::use_queue() {
   doorbells_ = std::make_unique<Doorbells>();
   queue_ = on_heap(TRY(SdmaQueue::create(*kfd_, *gpu_, *doorbells_)));
-  hidden_ = on_heap(TRY(Bo::create(*kfd_, *gpu_, {}, {Domain::kVram, kBytes, false})));
+  TRY(add_hidden());
   buffer_ = on_heap(TRY(Bo::create(*kfd_, *gpu_, {}, {Domain::kGtt, kBytes + kPage, true, true})));
   pattern_.fill(buffer_->bytes().first(kBytes));
-  return copy(hidden_->va(), buffer_->va());
+  return copy(hidden_va(), buffer_->va());
+}
+
+// Its handle stays open as long as the file.
+Status Closed::add_hidden() {
+  const RenderDevice device = TRY(RenderDevice::adopt(
+      Fd(fcntl(gpu_->render_fd(), F_DUPFD_CLOEXEC, 0)), "the file that KFD took the VM of"));
+  drm_amdgpu_gem_create create = {};
+  create.in = {kBytes, kPage, AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_NO_CPU_ACCESS};
+  TRY(device.command(DRM_AMDGPU_GEM_CREATE, &create, sizeof(create), "cannot create a BO"));
+  hidden_ = TRY(Mapping::map(kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
+  const uint32_t handle = create.out.handle;
+  TRY(device.change_map(handle, AMDGPU_VA_OP_MAP, hidden_va(), 0, kBytes));
+  drm_amdgpu_gem_wait_idle wait = {};
+  wait.in = {handle, 0, AMDGPU_TIMEOUT_INFINITE};
+  return device.command(DRM_AMDGPU_GEM_WAIT_IDLE, &wait, sizeof(wait), "cannot wait for a BO");
 }
 
 Result<std::unique_ptr<Closed>> Closed::create(Kfd kfd, std::span<const GpuNode> nodes,
@@ -126,7 +147,7 @@ Status Closed::copy(uint64_t to, uint64_t from) {
 Status Closed::step() {
   if (queue_) {
     std::ranges::fill(buffer_->bytes().first(kBytes), std::byte{0});
-    TRY(copy(buffer_->va(), hidden_->va()));
+    TRY(copy(buffer_->va(), hidden_va()));
     if (pattern_.check(buffer_->bytes().first(kBytes)))
       return Error(EIO, "memory that the queue has copied is wrong");
   }

@@ -60,6 +60,16 @@ static inline int caller_end(struct caller *caller)
 	return caller->ret;
 }
 
+/* Waits for a number that another process or thread sets. */
+#define BECOMES_TRUE(condition) \
+	({ \
+		int _i = 0; \
+		\
+		while (!(condition) && _i++ < SOON * patience() * 1000 / CALLER_POLL_US) \
+			usleep(CALLER_POLL_US); \
+		(bool)(condition); \
+	})
+
 /* Returns 0 if the process does not exit soon. */
 static inline pid_t wait_for_exit(pid_t pid, int *status)
 {

@@ -175,9 +175,7 @@ FIXTURE_SETUP(fuse)
 	ASSERT_LE(0, self->child);
 	if (!self->child)
 		allocate_stalled(&self->stall);
-	for (int i = 0; !self->stall.waiting && i < SOON * patience() * 1000 / CALLER_POLL_US; i++)
-		usleep(CALLER_POLL_US);
-	ASSERT_LT(0, self->stall.waiting);
+	ASSERT_TRUE(BECOMES_TRUE(self->stall.waiting));
 }
 
 FIXTURE_TEARDOWN(fuse)

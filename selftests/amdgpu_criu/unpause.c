@@ -177,16 +177,6 @@ static void run_tracer(FIXTURE_DATA(lock) *self)
 		pause();
 }
 
-/* Waits for a number that another process or thread sets. */
-#define BECOMES_TRUE(condition) \
-	({ \
-		int _i = 0; \
-		\
-		while (!(condition) && _i++ < SOON * patience() * 1000 / CALLER_POLL_US) \
-			usleep(CALLER_POLL_US); \
-		(bool)(condition); \
-	})
-
 FIXTURE_SETUP(lock)
 {
 	struct kfd_gpu gpu;

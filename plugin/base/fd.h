@@ -7,8 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -55,6 +57,20 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// Writes all of it, also in parts and after signals.
+inline Status write_all(const Fd& file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
+    if (written == 0) return Error(EIO, "nothing was written");
+    if (written < 0 && errno != EINTR) return Error::system("cannot write");
+    if (written > 0) bytes = bytes.subspan(written);
+  }
+  return {};
+}
+inline Status write_all(const Fd& file, std::string_view text) {
+  return write_all(file, std::as_bytes(std::span(text)));
+}
 
 class Mapping {
  public:

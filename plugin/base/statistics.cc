@@ -11,19 +11,6 @@
 
 namespace amdgpu_criu {
 
-namespace {
-
-Status write_all(const Fd& file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(file.get(), text.data(), text.size());
-    if (written < 0 && errno != EINTR) return Error::system("write");
-    if (written > 0) text.remove_prefix(written);
-  }
-  return {};
-}
-
-}  // namespace
-
 void write_statistics(const char* file,
                       std::initializer_list<std::pair<const char*, uint64_t>> members) {
   std::string text = R"({"version": 1)";

@@ -23,16 +23,6 @@ struct KeptSource {
 };
 
 template <typename T>
-Status append(const Fd& file, std::span<const T> objects) {
-  for (auto bytes = std::as_bytes(objects); !bytes.empty();) {
-    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
-    if (written < 0) return Error::system("cannot keep the index of the earlier dump");
-    bytes = bytes.subspan(written);
-  }
-  return {};
-}
-
-template <typename T>
 Result<T> read_object(const Fd& file, uint64_t at) {
   T object;
   TRY(image::read_at(file, kKept, at, std::as_writable_bytes(std::span(&object, 1))));
@@ -101,15 +91,15 @@ void Earlier::add(const image::Set::ContentsFile& file) {
 
 Status Earlier::write_to(const Fd& file) const {
   (void)lseek(file.get(), 0, SEEK_SET);
-  TRY(append(file, chunks()));
+  TRY(write_all(file, std::as_bytes(chunks())));
   for (const image::Source& source : sources_) {
     const KeptSource kept{source.depth, static_cast<uint32_t>(source.name.size()),
                           source.metadata_sum};
-    TRY(append(file, std::span(&kept, 1)));
-    TRY(append(file, std::span<const char>(source.name)));
+    TRY(write_all(file, std::as_bytes(std::span(&kept, 1))));
+    TRY(write_all(file, source.name));
   }
   const KeptEnd end{size(), sources_.size(), has_contents_, has_hashes_};
-  return append(file, std::span(&end, 1));
+  return write_all(file, std::as_bytes(std::span(&end, 1)));
 }
 
 Status Earlier::keep_in(const Fd& file) {

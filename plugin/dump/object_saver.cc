@@ -77,7 +77,8 @@ void ObjectSaver::load_earlier(const image::Directory& directory) {
     }
   Earlier earlier = read_earlier(directory);
   if (const Status status = earlier.keep_in(earlier_index_); !status.ok())
-    log_info("{}: it may be read again", status.error().message());
+    log_info("the index of the earlier dump is not kept, and may be read again: {}",
+             status.error().message());
   earlier_ = std::move(earlier);
 }
 

@@ -102,13 +102,13 @@ Status write_manifest(const std::string& directory, const Manifest& manifest) {
   const Fd file = TRY(Fd::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600));
   const std::string text =
       json_of(manifest).dump(2, ' ', false, tool::Json::error_handler_t::replace) + "\n";
-  if (write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      fsync(file.get()) == 0 && rename(unfinished.c_str(), path.c_str()) == 0 &&
-      fsync(place.get()) == 0)
-    return {};
-  Error error = Error::system("cannot write {}", path);
+  Status written = write_all(file, text);
+  if (written.ok() && (fsync(file.get()) != 0 || rename(unfinished.c_str(), path.c_str()) != 0 ||
+                       fsync(place.get()) != 0))
+    written = Error::system("cannot write");
+  if (written.ok()) return {};
   (void)unlink(unfinished.c_str());
-  return error;
+  return std::move(written).error().within(path);
 }
 
 Result<std::vector<File>> list_images(const std::string& directory) {

@@ -80,6 +80,21 @@ TEST(Manifest, ThatCannotBeWrittenLeavesNoFile) {
   EXPECT_THAT(dir.names(), ElementsAre(kManifest));
 }
 
+TEST(Manifest, WrittenInPartLeavesNoFile) {
+  const TempDir dir;
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{16, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = write_manifest(dir.path(), server_on_two_gpus());
+  setrlimit(RLIMIT_FSIZE, &old);
+  signal(SIGXFSZ, handler);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), EFBIG);
+  EXPECT_TRUE(dir.names().empty());
+}
+
 // A command line may have any bytes.
 TEST(Manifest, IsUtf8WhateverTheCommand) {
   const TempDir dir;

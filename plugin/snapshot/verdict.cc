@@ -11,11 +11,6 @@ namespace {
 
 std::string path_of(const Fd& fd) { return formatted("/proc/{}/fd/{}", getpid(), fd.get()); }
 
-Status write_text(const Fd& fd, std::string_view text) {
-  if (write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return {};
-  return Error::system("cannot write");
-}
-
 }  // namespace
 
 // CRIU's scripts inherit no descriptors, so they open ours.
@@ -25,13 +20,13 @@ Result<Verdict> Verdict::create() {
   verdict.answer_ = TRY(Pipe::create());
   verdict.script_ = Fd(memfd_create("verdict", MFD_CLOEXEC | MFD_EXEC));
   if (!verdict.script_.valid()) return Error::system("cannot make an action script");
-  TRY(write_text(verdict.script_,
-                 formatted("#!/bin/sh\n"
-                           "[ \"$CRTOOLS_SCRIPT_ACTION\" != post-dump ] && exit 0\n"
-                           "echo >{}\n"
-                           "read -r is_good <{}\n"
-                           "[ \"$is_good\" = yes ]\n",
-                           path_of(verdict.question_.write), path_of(verdict.answer_.read))));
+  TRY(write_all(verdict.script_,
+                formatted("#!/bin/sh\n"
+                          "[ \"$CRTOOLS_SCRIPT_ACTION\" != post-dump ] && exit 0\n"
+                          "echo >{}\n"
+                          "read -r is_good <{}\n"
+                          "[ \"$is_good\" = yes ]\n",
+                          path_of(verdict.question_.write), path_of(verdict.answer_.read))));
   return verdict;
 }
 
@@ -44,7 +39,7 @@ bool Verdict::is_asked_for() const {
 
 // There is no SIGPIPE: this process has the other end, too.
 void Verdict::give(bool is_good) {
-  (void)write_text(answer_.write, is_good ? "yes\n" : "no\n");
+  (void)write_all(answer_.write, is_good ? "yes\n" : "no\n");
   answer_.write.reset();
 }
 

@@ -201,10 +201,6 @@ void leave_terminal() {
   (void)!chdir("/");
 }
 
-bool write_all(const Fd& to, const std::string& text) {
-  return write(to.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-}
-
 // `report` gets kMoves with a number, then kPaused with what is announced, or the reason of a
 // failure. If its reader has ended, nothing stays paused.
 int hold(pid_t pid, Purpose& purpose, Fd report) {
@@ -217,9 +213,9 @@ int hold(pid_t pid, Purpose& purpose, Fd report) {
       (void)write_all(report, kMoves + std::to_string(bytes) + '\n');
     };
     auto holder = without_exceptions([&] { return Holder::begin(pid, purpose, moves); });
-    if (!holder.ok()) return write_all(report, holder.error().message()) ? 1 : 2;
+    if (!holder.ok()) return write_all(report, holder.error().message()).ok() ? 1 : 2;
     leave_terminal();
-    if (!write_all(report, kPaused + purpose.announce(pid, getpid()))) return 1;
+    if (!write_all(report, kPaused + purpose.announce(pid, getpid())).ok()) return 1;
     report.reset();
     asking = holder->serve();
   }

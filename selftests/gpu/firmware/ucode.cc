@@ -122,11 +122,8 @@ std::vector<std::byte> make_ucode(const Ucode& ucode) {
 
 amdgpu_criu::Status write_file(const std::string& path, const std::vector<std::byte>& bytes) {
   const auto file = TRY(amdgpu_criu::Fd::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
-  const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-  if (written < 0) return amdgpu_criu::Error::system("cannot write {}", path);
-  if (static_cast<size_t>(written) != bytes.size())
-    return amdgpu_criu::Error::of(ENOSPC, "cannot write all of {}", path);
-  return {};
+  amdgpu_criu::Status written = amdgpu_criu::write_all(file, bytes);
+  return written.ok() ? std::move(written) : std::move(written).error().within(path);
 }
 
 }  // namespace

@@ -46,9 +46,6 @@ void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 
 	SAME(vi_mqd, v9_mqd, field) \
 	SAME(v10_compute_mqd, v9_mqd, field) \
 	SAME(v11_compute_mqd, v9_mqd, field)
-#define SAME_UNTIL_V10(field) \
-	SAME(vi_mqd, v9_mqd, field) \
-	SAME(v10_compute_mqd, v9_mqd, field)
 #define SAME_IN_ALL(field) \
 	SAME(vi_mqd, v9_mqd, field) \
 	SAME_SINCE_V9(field)
@@ -116,7 +113,6 @@ SAME_UNTIL_V12(compute_static_thread_mgmt_se2)
 SAME_UNTIL_V12(compute_static_thread_mgmt_se3)
 SAME_UNTIL_V12(compute_restart_z)
 SAME_UNTIL_V12(compute_thread_trace_enable)
-SAME_UNTIL_V12(compute_misc_reserved)
 SAME_UNTIL_V12(compute_dispatch_id)
 SAME_UNTIL_V12(compute_threadgroup_id)
 SAME_UNTIL_V12(compute_user_data_0)
@@ -128,14 +124,11 @@ SAME_UNTIL_V12(iqtimer_pkt_header)
 SAME_UNTIL_V12(iqtimer_pkt_dw31)
 SAME_UNTIL_V12(queue_doorbell_id0)
 SAME_UNTIL_V12(queue_doorbell_id15)
-SAME_UNTIL_V11(compute_pgm_rsrc2)
 SAME_UNTIL_V11(gds_cs_ctxsw_cnt0)
 SAME_UNTIL_V11(gds_cs_ctxsw_cnt3)
 SAME_UNTIL_V11(gds_save_base_addr_lo)
 SAME_UNTIL_V11(gds_save_mask_hi)
 SAME_UNTIL_V11(cp_hqd_gds_resource_state)
-SAME_UNTIL_V10(compute_tba_lo)
-SAME_UNTIL_V10(compute_tma_hi)
 SAME_SINCE_V11(compute_dispatch_pkt_addr_lo)
 SAME_SINCE_V11(compute_dispatch_scratch_base_hi)
 SAME_SINCE_V11(compute_req_ctrl)

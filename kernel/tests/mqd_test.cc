@@ -220,9 +220,7 @@ constexpr Word kWords[] = {
     {"compute_dispatch_interleave|tg_counter_id|xcc_sync_counter", "", kKept},
     // PRIV runs waves with the privileges of the trap handler.
     {"compute_pgm_rsrc1", "", ~(1u << 20)},
-    // TRAP_PRESENT, which the driver sets for its trap handler. No bit of GFX12 is a privilege.
-    {"compute_pgm_rsrc2", "Cp12.*", kKept},
-    {"compute_pgm_rsrc2", "", ~(1u << 6)},
+    {"compute_pgm_rsrc2|compute_misc_reserved", "", kKept},
     // The CU mask. These two unions have names for GPUs with and without partitions.
     {"compute_static_thread_mgmt_se6", "Cp943", kOurs},
     {"compute_static_thread_mgmt_.*", "", kKept},
@@ -232,10 +230,10 @@ constexpr Word kWords[] = {
     {"compute_restore_tg_chunk_size", "", kKept},
     // --- Set by the driver, or the hypervisor's and the debugger's
     {"header|compute_pipelinestat_enable|compute_perfcount_enable|compute_vmid", "", kOurs},
-    {"compute_thread_trace_enable|compute_misc_reserved|disable_queue", "", kNever},
-    // With partitions: COMPUTE_DISPATCH_PKT_ADDR and COMPUTE_DISPATCH_SCRATCH_BASE, by older names.
-    {"compute_t[bm]a_(lo|hi)", "Cp943", kKept},
-    {"compute_t[bm]a_(lo|hi)", "", kNever},
+    {"compute_thread_trace_enable|disable_queue", "", kNever},
+    // Since GFX9, COMPUTE_DISPATCH_PKT_ADDR and COMPUTE_DISPATCH_SCRATCH_BASE, by older names.
+    {"compute_t[bm]a_(lo|hi)", "Cp8", kNever},
+    {"compute_t[bm]a_(lo|hi)", "", kKept},
     {"cp_mqd_base_addr_(lo|hi)|cp_hqd_(active|vmid|pipe_priority|queue_priority)", "", kOurs},
     {"cp_hqd_pq_base_(lo|hi)|cp_hqd_pq_(rptr_report|wptr_poll)_addr_(lo|hi)", "", kOurs},
     {"cp_hqd_pq_doorbell_control|cp_hqd_iq_timer|cp_hqd_eop_base_addr_(lo|hi)", "", kOurs},
@@ -307,6 +305,55 @@ TEST_P(Mqd, EachWordWithANameHasItsBits) {
     named++;
   }
   EXPECT_GE(named, mqd_stack_word(layout()) ? 200u : 24u);
+}
+
+// The registers of a graphics core whose names begin so, as words from the one that is first.
+std::map<std::string, u32> registers_of(const std::string& core, const std::string& begin,
+                                        const std::string& first) {
+  std::ifstream file(AMDGPU_DIR "/include/asic_reg/gc/gc_" + core + "_offset.h");
+  const std::regex line_of(R"(#define (?:mm|reg))" + begin + R"((\w+)\s+0x(\w+))");
+  std::map<std::string, u32> registers;
+  for (std::string line; std::getline(file, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, line_of))
+      registers[match[1]] = static_cast<u32>(std::stoul(match[2], nullptr, 16));
+  }
+  const u32 start = registers[first];
+  for (auto& [name, word] : registers) word -= start;
+  return registers;
+}
+
+// What the driver or the debugger sets. All other registers are part of a dispatch.
+const std::regex kNoDispatch("PIPELINESTAT_ENABLE|PERFCOUNT_ENABLE|VMID|THREAD_TRACE_ENABLE");
+
+// The names in the structures may be those of an older generation.
+TEST(MqdLayout, KeepsTheRegistersOfADispatch) {
+  constexpr u32 kFirst = 1, kLast = 38;  // words in the order of the registers
+  const std::pair<const char*, mqd_kind> cores[] = {
+      {"9_0", MQD_CP},       {"9_4_2", MQD_CP},     {"9_4_3", MQD_CP_9_4_3}, {"10_1_0", MQD_CP_10},
+      {"10_3_0", MQD_CP_10}, {"11_0_0", MQD_CP_11}, {"11_5_0", MQD_CP_11},   {"12_0_0", MQD_CP_12},
+  };
+  for (const auto& [core, kind] : cores) {
+    u32 seen = 0;
+    for (const auto& [name, at] : registers_of(core, "COMPUTE_", "DISPATCH_INITIATOR")) {
+      const u32 word = at + kFirst;
+      if (word < kFirst || word > kLast) continue;
+      const u32 lost = ~mqd_mask(mqd_layout(kind), word);
+      const u32 priv = name == "PGM_RSRC1" ? 1u << 20 : 0;
+      EXPECT_EQ(lost, std::regex_match(name, kNoDispatch) ? ~0u : priv) << core << " " << name;
+      seen++;
+    }
+    EXPECT_GE(seen, 32u) << core;
+  }
+}
+
+// Registers of SDMA queues moved by two words in GFX 12.1, but not in the structure.
+TEST(MqdLayout, OwnsThePrivilegedRegistersOfSdma) {
+  const auto words = registers_of("12_1_0", "SDMA0_SDMA_QUEUE0_", "RB_CNTL");
+  for (const char* name : {"MQD_BASE_ADDR_LO", "MQD_BASE_ADDR_HI", "MQD_CONTROL"}) {
+    ASSERT_TRUE(words.contains(name));
+    EXPECT_EQ(mqd_mask(mqd_layout(MQD_SDMA_12_1), words.at(name)), 0u) << name;
+  }
 }
 
 // Names of words that init_mqd() or update_mqd() sets.
@@ -389,19 +436,19 @@ TEST_P(Mqd, StripClearsStacksBelowTheirFill) {
 
 // Name, kind, header, structure, manager; words of all and owned ones; sum.
 constexpr Layout kLayouts[] = {
-    {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 103, 0xce0ad1c4},
+    {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 102, 0x18b5d9a7},
     {"Sdma8", MQD_SDMA_8, "vi", "vi_sdma_mqd", "vi", 128, 13, 0xf2022719},
-    {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 106, 0x83ec94a9},
-    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 103, 0xdad4112e},
+    {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 101, 0x241a6c68},
+    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 102, 0x0c6b194d},
     {"Sdma", MQD_SDMA, "v9", "v9_sdma_mqd", "v9", 128, 18, 0xd6b844d1},
-    {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 104, 0x4581e051},
+    {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 99, 0xe2771890},
     {"Sdma10", MQD_SDMA_10, "v10", "v10_sdma_mqd", "v10", 130, 18, 0x2a4cf26a},
-    {"Cp11", MQD_CP_11, "v11", "v11_compute_mqd", "v11", 512, 111, 0x51f39e97},
+    {"Cp11", MQD_CP_11, "v11", "v11_compute_mqd", "v11", 512, 110, 0x874c96f4},
     {"Sdma11", MQD_SDMA_11, "v11", "v11_sdma_mqd", "v11", 128, 21, 0x3963270d},
-    {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 111, 0x66214a0d},
+    {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 110, 0x36c755f1},
     {"Sdma12", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12", 128, 24, 0xe542859b},
-    {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 102, 0xc4873ab9},
-    {"Sdma121", MQD_SDMA_12_1, "v12", "v12_sdma_mqd", "v12_1", 128, 24, 0xe542859b},
+    {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 101, 0xd9aa9cc4},
+    {"Sdma121", MQD_SDMA_12_1, "v12", "v12_sdma_mqd", "v12_1", 128, 26, 0xea91125e},
 };
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Mqd, ::testing::ValuesIn(kLayouts),

@@ -13,9 +13,9 @@
  *           copied, because only privileged callers can open a session.
  *
  * The words are defined in the headers *_structs.h, in init_mqd() and update_mqd() in
- * kfd_mqd_manager_*.c, and in the register headers. Bits that are masked below are the same in all
- * of these headers. Most words of compute queues are the same in all generations: a layout is made
- * of parts, which never overlap.
+ * kfd_mqd_manager_*.c, and in the register headers, which are right where the others have names of
+ * an older generation. Bits that are masked below mean the same in all of them. Most words of
+ * compute queues are the same in all generations: a layout is made of parts, which never overlap.
  */
 #include <linux/bits.h>
 #include <linux/minmax.h>
@@ -57,8 +57,8 @@ struct kfd_criu_mqd_layout {
 #define SPAN(type, from, to, bits) \
 	{ .first = WORD(type, from), .last = WORD(type, to), .mask = (bits) }
 #define OWNED(type, from, to) SPAN(type, from, to, 0)
-#define ONE_SPAN(part, span) \
-	static const struct kfd_criu_mqd_span kfd_criu_##part[] = { span }
+#define SPANS_OF(part, ...) \
+	static const struct kfd_criu_mqd_span kfd_criu_##part[] = { __VA_ARGS__ }
 
 /* Words of compute queues that are the same in all generations */
 static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
@@ -101,29 +101,21 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_since_v9[] = {
 
 /* Until GFX12, but not GFX 12.1 */
 static const struct kfd_criu_mqd_span kfd_criu_cp_until_v12[] = {
-	OWNED(v9_mqd, compute_thread_trace_enable, compute_misc_reserved),
+	OWNED(v9_mqd, compute_thread_trace_enable, compute_thread_trace_enable),
 	OWNED(v9_mqd, disable_queue, disable_queue),
 	OWNED(v9_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
 	OWNED(v9_mqd, queue_doorbell_id0, queue_doorbell_id15),
 };
 
 /* Until GFX11 */
-static const struct kfd_criu_mqd_span kfd_criu_cp_until_v11[] = {
-	SPAN(v9_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2,
-	     ~(u32)COMPUTE_PGM_RSRC2__TRAP_PRESENT_MASK),
-	OWNED(v9_mqd, gds_save_base_addr_lo, gds_save_mask_hi),
-};
-
-/* Until GFX10. In 9.4.3, these are registers of a dispatch: its packet, and its scratch. */
-ONE_SPAN(cp_until_v10, OWNED(v9_mqd, compute_tba_lo, compute_tma_hi));
-ONE_SPAN(cp_v8, OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control));
-ONE_SPAN(cp_v9, OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size));
-
+SPANS_OF(cp_until_v11, OWNED(v9_mqd, gds_save_base_addr_lo, gds_save_mask_hi));
+/* Since GFX9, the first are registers of a dispatch: its packet, and its scratch. */
+SPANS_OF(cp_v8, OWNED(vi_mqd, compute_tba_lo, compute_tma_hi),
+	 OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control));
+SPANS_OF(cp_v9, OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size));
 /* Graphics cores with partitions */
-static const struct kfd_criu_mqd_span kfd_criu_cp_v9_4_3[] = {
-	OWNED(v9_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
-	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
-};
+SPANS_OF(cp_v9_4_3, OWNED(v9_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
+	 OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size));
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_since_v11[] = {
 	/* Buffers and fences that the firmware writes with the privileges of the driver. */
@@ -132,10 +124,10 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_since_v11[] = {
 	{ .first = 446, .last = 447 },
 };
 
-ONE_SPAN(cp_v12, OWNED(v12_compute_mqd, dfwx_flags, dfwx_client_data_addr_hi));
+SPANS_OF(cp_v12, OWNED(v12_compute_mqd, dfwx_flags, dfwx_client_data_addr_hi));
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v12_1[] = {
-	OWNED(v12_1_compute_mqd, compute_thread_trace_enable, compute_misc_reserved),
+	OWNED(v12_1_compute_mqd, compute_thread_trace_enable, compute_thread_trace_enable),
 	OWNED(v12_1_compute_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
 	OWNED(v12_1_compute_mqd, cp_hqd_aql_control_1, cp_hqd_aql_control_1),
 	OWNED(v12_1_compute_mqd, cp_hqd_kd_base, cp_hqd_kd_cntl),
@@ -167,8 +159,10 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma[] = {
 };
 
 /* In all generations but GFX10 */
-ONE_SPAN(sdma_ids, OWNED(v9_sdma_mqd, sdma_engine_id, sdma_queue_id));
-ONE_SPAN(sdma_v10, OWNED(v10_sdma_mqd, sdma_engine_id, sdma_queue_id));
+SPANS_OF(sdma_ids, OWNED(v9_sdma_mqd, sdma_engine_id, sdma_queue_id));
+SPANS_OF(sdma_v10, OWNED(v10_sdma_mqd, sdma_engine_id, sdma_queue_id));
+/* MQD_BASE_ADDR_HI and MQD_CONTROL, whose place the structure gives as in GFX 12.0 */
+SPANS_OF(sdma_v12_1, { .first = 47, .last = 48 });
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v11[] = {
 	OWNED(v11_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
@@ -219,7 +213,7 @@ static const struct kfd_criu_generation {
 	{ IP_VERSION(12, 1, 0),
 	  CP(v12_1_compute_mqd, WORD(v12_1_compute_mqd, compute_current_logical_xcc_id),
 	     CUS(v12_1_compute_mqd, se0, se8), false, PART(cp_since_v9), PART(cp_v12_1)),
-	  SDMA(v12_sdma_mqd, PART(sdma_v12), PART(sdma_ids)) },
+	  SDMA(v12_sdma_mqd, PART(sdma_v12), PART(sdma_v12_1), PART(sdma_ids)) },
 	{ IP_VERSION(12, 0, 0),
 	  CP(v12_compute_mqd, 0, CUS_0_3 | CUS(v12_compute_mqd, se4, se7), false,
 	     PART(cp_since_v9), PART(cp_until_v12), PART(cp_since_v11), PART(cp_v12)),
@@ -230,7 +224,7 @@ static const struct kfd_criu_generation {
 	  SDMA(v11_sdma_mqd, PART(sdma_v11), PART(sdma_ids)) },
 	{ IP_VERSION(10, 0, 0),
 	  CP(v10_compute_mqd, 0, CUS_0_3, false, PART(cp_since_v9), PART(cp_until_v12),
-	     PART(cp_until_v11), PART(cp_until_v10)),
+	     PART(cp_until_v11)),
 	  SDMA(v10_sdma_mqd, PART(sdma), PART(sdma_v10)) },
 	{ IP_VERSION(9, 4, 3),
 	  CP(v9_mqd, WORD(v9_mqd, compute_current_logic_xcc_id), CUS_0_3, true, PART(cp_since_v9),
@@ -238,11 +232,10 @@ static const struct kfd_criu_generation {
 	  SDMA(v9_sdma_mqd, PART(sdma), PART(sdma_ids)) },
 	{ IP_VERSION(9, 0, 1),
 	  CP(v9_mqd, 0, CUS_0_3 | CUS(v9_mqd, se4, se7), true, PART(cp_since_v9),
-	     PART(cp_until_v12), PART(cp_until_v11), PART(cp_until_v10), PART(cp_v9)),
+	     PART(cp_until_v12), PART(cp_until_v11), PART(cp_v9)),
 	  SDMA(v9_sdma_mqd, PART(sdma), PART(sdma_ids)) },
 	{ 0,
-	  CP(vi_mqd, 0, CUS_0_3, false, PART(cp_until_v12), PART(cp_until_v11),
-	     PART(cp_until_v10), PART(cp_v8)),
+	  CP(vi_mqd, 0, CUS_0_3, false, PART(cp_until_v12), PART(cp_until_v11), PART(cp_v8)),
 	  SDMA(vi_sdma_mqd, PART(sdma_v8), PART(sdma_ids)) },
 };
 

@@ -21,6 +21,24 @@ int kfd_ioctl(const struct kfd *kfd, unsigned long cmd, void *args)
 	return ioctl(kfd->node.fd, cmd, args) ? -errno : 0;
 }
 
+int kfd_set_svm(const struct kfd *kfd, void *at, size_t size,
+		const struct kfd_ioctl_svm_attribute *attrs, __u32 num)
+{
+	struct {
+		struct kfd_ioctl_svm_args args;
+		struct kfd_ioctl_svm_attribute attrs[8];
+	} svm = {
+		.args = {
+			.start_addr = (uintptr_t)at, .size = size,
+			.op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = num,
+		},
+	};
+
+	memcpy(svm.attrs, attrs, num * sizeof(*attrs));
+	return kfd_ioctl(kfd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20,
+				   sizeof(svm.args) + num * sizeof(*attrs)), &svm);
+}
+
 static int read_u32(const char *path, __u32 *value)
 {
 	FILE *file = fopen(path, "r");

@@ -54,6 +54,9 @@ int kfd_open_other(const struct kfd *kfd, unsigned int index, struct kfd *other)
 void kfd_close(struct kfd *kfd);
 /* 0 or a negative errno. */
 int kfd_ioctl(const struct kfd *kfd, unsigned long cmd, void *args);
+/* AMDKFD_IOC_SVM: at most 8 attributes of a range. */
+int kfd_set_svm(const struct kfd *kfd, void *at, size_t size,
+		const struct kfd_ioctl_svm_attribute *attrs, __u32 num);
 
 /* The render nodes that a CHECKPOINT has returned, so that the next one may return them. */
 void kfd_close_drm_fds(struct criu_image *image);

@@ -261,10 +261,10 @@ static int make_svm(struct kfd *kfd, struct carry *carry)
 		return ret;
 	for (size_t i = 0; i < 2 * SVM_SIZE / sizeof(__u32); i++)
 		((__u32 *)notes->svm)[i] = i * 3;
-	ret = set_svm(kfd, notes->svm, SVM_SIZE, first, ARRAY_SIZE(first));
+	ret = kfd_set_svm(kfd, notes->svm, SVM_SIZE, first, ARRAY_SIZE(first));
 	if (ret == -EPERM || ret == -EOPNOTSUPP || ret == -ENOTTY)
 		return LACKS;
-	return ret ? ret : set_svm(kfd, notes->svm + SVM_SIZE, SVM_SIZE, second,
+	return ret ? ret : kfd_set_svm(kfd, notes->svm + SVM_SIZE, SVM_SIZE, second,
 				   ARRAY_SIZE(second));
 }
 
@@ -298,7 +298,7 @@ static int make_svm_beside(struct kfd *kfd, struct carry *carry)
 		return ret;
 	access.value = other.gpu_id;
 	/* There is no memory, but the GPU is checked first. */
-	notes->ids[0] = -set_svm(kfd, notes->svm + 2 * SVM_SIZE, PAGE, &access, 1);
+	notes->ids[0] = -kfd_set_svm(kfd, notes->svm + 2 * SVM_SIZE, PAGE, &access, 1);
 	return 0;
 }
 
@@ -313,7 +313,7 @@ static int make_svm_of_two(struct kfd *kfd, struct carry *carry, bool location)
 	if (ret || kfd_gpu_at(1, &other))
 		return ret;
 	attr.value = other.gpu_id;
-	ret = set_svm(kfd, notes_of(carry)->svm + SVM_SIZE, SVM_SIZE, &attr, 1);
+	ret = kfd_set_svm(kfd, notes_of(carry)->svm + SVM_SIZE, SVM_SIZE, &attr, 1);
 	/* That GPU has no SVM. */
 	return ret == -EINVAL ? LACKS : ret;
 }

@@ -171,22 +171,4 @@ static inline int set_xnack(const struct kfd *kfd, __s32 mode, __s32 *is)
 	return ret;
 }
 
-static inline int set_svm(const struct kfd *kfd, void *at, size_t size,
-			  const struct kfd_ioctl_svm_attribute *attrs, __u32 num)
-{
-	struct {
-		struct kfd_ioctl_svm_args args;
-		struct kfd_ioctl_svm_attribute attrs[8];
-	} svm = {
-		.args = {
-			.start_addr = (uintptr_t)at, .size = size,
-			.op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = num,
-		},
-	};
-
-	memcpy(svm.attrs, attrs, num * sizeof(*attrs));
-	return call(kfd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20,
-			      sizeof(svm.args) + num * sizeof(*attrs)), &svm);
-}
-
 #endif /* AMDGPU_CRIU_TEST_KINDS_H */

@@ -112,7 +112,7 @@ static int make_ringless_in_svm(struct kfd *kfd, struct carry *carry)
 		ret = map_svm_memory(carry, kfd->gpu.cwsr_area);
 	if (ret)
 		return ret;
-	ret = set_svm(kfd, notes->svm, kfd->gpu.cwsr_area, attrs, ARRAY_SIZE(attrs));
+	ret = kfd_set_svm(kfd, notes->svm, kfd->gpu.cwsr_area, attrs, ARRAY_SIZE(attrs));
 	if (ret)
 		return ret == -EPERM || ret == -EOPNOTSUPP || ret == -ENOTTY ? LACKS : ret;
 	args.ring_base_address = (uintptr_t)ring.at;

@@ -39,7 +39,7 @@ static int register_range(const struct kfd *kfd, char *at, __u32 location)
 		{ KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, location },
 	};
 
-	return set_svm(kfd, at, RANGE_SIZE, attrs, ARRAY_SIZE(attrs));
+	return kfd_set_svm(kfd, at, RANGE_SIZE, attrs, ARRAY_SIZE(attrs));
 }
 
 /* The CPU writes the first range, the GPU copies it to the second, the CPU reads that. */
@@ -140,7 +140,7 @@ static int make_reserved(struct kfd *kfd, struct carry *carry)
 	if (ret == -EPERM)
 		return LACKS;
 	ret = ret ? ret : map_reserved(notes);
-	return ret ? ret : set_svm(kfd, notes->svm, RESERVED_SIZE, &access, 1);
+	return ret ? ret : kfd_set_svm(kfd, notes->svm, RESERVED_SIZE, &access, 1);
 }
 
 TEST_F(kinds, memory_that_is_not_there_is_not_looked_for)

@@ -46,7 +46,7 @@ static int make_svm(struct kfd *kfd, struct carry *carry)
 		return ret;
 	for (size_t i = 0; i < SVM_SIZE / sizeof(__u32); i++)
 		((__u32 *)notes->svm)[i] = i * 3;
-	ret = set_svm(kfd, notes->svm, SVM_SIZE, attrs, ARRAY_SIZE(attrs));
+	ret = kfd_set_svm(kfd, notes->svm, SVM_SIZE, attrs, ARRAY_SIZE(attrs));
 	return ret == -EPERM || ret == -EOPNOTSUPP || ret == -ENOTTY ? LACKS : ret;
 }
 
@@ -322,7 +322,7 @@ static int make_svm_in_vram(struct kfd *kfd, struct carry *carry)
 	};
 	int ret = make_svm(kfd, carry);
 
-	return ret ? ret : set_svm(kfd, notes_of(carry)->svm, SVM_SIZE, &prefetch, 1);
+	return ret ? ret : kfd_set_svm(kfd, notes_of(carry)->svm, SVM_SIZE, &prefetch, 1);
 }
 
 /* Returns whether they are as they were made, when the test has closed the pipe. */

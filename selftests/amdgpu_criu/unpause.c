@@ -90,17 +90,19 @@ TEST_F(answer, that_fails_ends_no_later_pause)
 	EXPECT_EQ(0, criu_unpause(&self->node, self->session));
 }
 
-/* A process that a tracer has paused. Then a thread of it holds its lock and waits for memory. */
+/* A process that a tracer has paused. Then a thread of it holds a lock and waits for memory. */
 struct shared {
 	atomic_int kfd; /* its descriptor of /dev/kfd plus 1 */
 	atomic_uint steps; /* of its queue */
 	atomic_bool paused;
-	atomic_bool stall; /* the thread begins */
-	atomic_int end; /* how the tracer ends the pause */
-	atomic_bool ended;
+	atomic_int stall; /* the thread begins */
+	atomic_int call; /* what the tracer does next */
+	atomic_bool called;
 };
 
-enum { BY_UNPAUSE = 1, BY_CLOSE };
+/* Locks: of the process, of its events, of its SVM ranges */
+enum { STALL_ALLOC = 1, STALL_WAIT, STALL_SVM };
+enum { CALL_UNPAUSE = 1, CALL_CLOSE, CALL_PROCESS_INFO };
 
 FIXTURE(lock) {
 	struct fuse_stall stall;
@@ -115,17 +117,27 @@ struct stalled {
 	void *at;
 };
 
-static void *allocate_stalled(void *data)
+static void *call_stalled(void *data)
 {
 	const struct stalled *stalled = data;
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+	const __u32 gpu_id = stalled->kfd->gpu.gpu_id;
+	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = {
 		.va_addr = (uintptr_t)stalled->at, .mmap_offset = (uintptr_t)stalled->at,
-		.size = FUSE_STALL_SIZE, .gpu_id = stalled->kfd->gpu.gpu_id, .flags = KFD_USERPTR,
+		.size = FUSE_STALL_SIZE, .gpu_id = gpu_id, .flags = KFD_USERPTR,
 	};
+	struct kfd_ioctl_wait_events_args wait = {
+		.events_ptr = (uintptr_t)stalled->at, .num_events = 1,
+	};
+	const struct kfd_ioctl_svm_attribute access = { KFD_IOCTL_SVM_ATTR_ACCESS, gpu_id };
 
 	while (!stalled->shared->stall)
 		usleep(CALLER_POLL_US);
-	kfd_ioctl(stalled->kfd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+	if (stalled->shared->stall == STALL_ALLOC)
+		kfd_ioctl(stalled->kfd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &alloc);
+	else if (stalled->shared->stall == STALL_WAIT)
+		kfd_ioctl(stalled->kfd, AMDKFD_IOC_WAIT_EVENTS, &wait);
+	else
+		kfd_set_svm(stalled->kfd, stalled->at, FUSE_STALL_SIZE, &access, 1);
 	return NULL;
 }
 
@@ -141,7 +153,7 @@ static void run_target(FIXTURE_DATA(lock) *self)
 
 	if (kfd_open(&kfd) || kfd_bo_alloc(&kfd, &memory, KFD_GTT, 4096) ||
 	    kfd_sdma_create(&kfd, &queue) ||
-	    pthread_create(&thread, NULL, allocate_stalled, &stalled))
+	    pthread_create(&thread, NULL, call_stalled, &stalled))
 		_exit(1);
 	shared->kfd = kfd.node.fd + 1;
 	for (__u32 value = 1; ; value++) {
@@ -166,13 +178,15 @@ static void run_tracer(FIXTURE_DATA(lock) *self)
 	if (session < 0 || criu_pause(&node, session, &info))
 		_exit(2);
 	self->shared->paused = true;
-	while (!self->shared->end)
+	while (!self->shared->call)
 		usleep(CALLER_POLL_US);
-	if (self->shared->end == BY_CLOSE)
+	if (self->shared->call == CALL_CLOSE)
 		close(session);
-	else
+	else if (self->shared->call == CALL_UNPAUSE)
 		criu_unpause(&node, session);
-	self->shared->ended = true;
+	else
+		criu_pause(&node, session, &info);
+	self->shared->called = true;
 	for (;;)
 		pause();
 }
@@ -202,8 +216,6 @@ FIXTURE_SETUP(lock)
 	if (!self->tracer)
 		run_tracer(self);
 	ASSERT_TRUE(BECOMES_TRUE(self->shared->paused));
-	self->shared->stall = true;
-	ASSERT_TRUE(BECOMES_TRUE(self->stall.waiting));
 }
 
 FIXTURE_TEARDOWN(lock)
@@ -216,16 +228,31 @@ FIXTURE_TEARDOWN(lock)
 	munmap(self->shared, sizeof(*self->shared));
 }
 
+static bool stalls(FIXTURE_DATA(lock) *self, int call)
+{
+	self->shared->stall = call;
+	return BECOMES_TRUE(self->stall.waiting);
+}
+
+/* True if the call waits, and its process exits when it is killed. */
+static bool can_be_killed(FIXTURE_DATA(lock) *self, int call)
+{
+	int status;
+
+	self->shared->call = call;
+	usleep(20 * CALLER_POLL_US);
+	if (self->shared->called)
+		return false;
+	kill(self->tracer, SIGKILL);
+	return wait_for_exit(self->tracer, &status) == self->tracer;
+}
+
 TEST_F(lock, is_not_waited_for_by_an_unpause_that_is_killed)
 {
 	const unsigned int steps = self->shared->steps;
-	int status;
 
-	self->shared->end = BY_UNPAUSE;
-	usleep(20 * CALLER_POLL_US);
-	EXPECT_FALSE(self->shared->ended);
-	kill(self->tracer, SIGKILL);
-	EXPECT_EQ(self->tracer, wait_for_exit(self->tracer, &status));
+	ASSERT_TRUE(stalls(self, STALL_ALLOC));
+	EXPECT_TRUE(can_be_killed(self, CALL_UNPAUSE));
 	EXPECT_TRUE(BECOMES_TRUE(self->shared->steps > steps));
 }
 
@@ -233,9 +260,27 @@ TEST_F(lock, is_not_waited_for_when_the_session_closes)
 {
 	const unsigned int steps = self->shared->steps;
 
-	self->shared->end = BY_CLOSE;
-	EXPECT_TRUE(BECOMES_TRUE(self->shared->ended));
+	ASSERT_TRUE(stalls(self, STALL_ALLOC));
+	self->shared->call = CALL_CLOSE;
+	EXPECT_TRUE(BECOMES_TRUE(self->shared->called));
 	EXPECT_TRUE(BECOMES_TRUE(self->shared->steps > steps));
+}
+
+TEST_F(lock, of_events_is_not_waited_for_by_a_process_info_that_is_killed)
+{
+	ASSERT_TRUE(stalls(self, STALL_WAIT));
+	EXPECT_TRUE(can_be_killed(self, CALL_PROCESS_INFO));
+}
+
+TEST_F(lock, of_svm_is_not_waited_for_by_a_process_info_that_is_killed)
+{
+	struct kfd_gpu gpu;
+
+	ASSERT_EQ(0, kfd_find_gpu(&gpu));
+	if (!gpu.svm)
+		SKIP(return, "this kernel has no SVM");
+	ASSERT_TRUE(stalls(self, STALL_SVM));
+	EXPECT_TRUE(can_be_killed(self, CALL_PROCESS_INFO));
 }
 
 TEST_HARNESS_MAIN

@@ -28,7 +28,9 @@ static int amdgpu_criu_find_kfd_mappings(const struct amdgpu_fpriv *fpriv,
 	struct kgd_mem *mem;
 	int ret = 0;
 
-	guard(mutex)(&info->lock);
+	/* Its holders may wait for memory of the process. */
+	if (mutex_lock_interruptible(&info->lock))
+		return -ERESTARTSYS;
 	for (u32 i = 0; i < ARRAY_SIZE(lists); i++) {
 		list_for_each_entry(mem, lists[i], validate_list) {
 			guard(mutex)(&mem->lock);
@@ -40,6 +42,7 @@ static int amdgpu_criu_find_kfd_mappings(const struct amdgpu_fpriv *fpriv,
 							      GFP_KERNEL_ACCOUNT));
 		}
 	}
+	mutex_unlock(&info->lock);
 	return ret;
 }
 

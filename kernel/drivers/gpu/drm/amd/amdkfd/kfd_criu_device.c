@@ -312,10 +312,8 @@ void kfd_criu_unblock_notifications(struct kfd_process *p)
 {
 	struct amdkfd_process_info *process_info = p->kgd_process_info;
 
-	if (!process_info)
-		return;
-	guard(mutex)(&process_info->lock);
-	WRITE_ONCE(process_info->block_mmu_notifications, false);
+	if (process_info)
+		WRITE_ONCE(process_info->block_mmu_notifications, false);
 }
 
 static int kfd_criu_end_devices(struct criu_plan *plan, int ret)

@@ -25,8 +25,9 @@ static int kfd_criu_dump_events(struct criu_dump *dump)
 	struct kfd_event *ev;
 	u32 id;
 
-	/* Threads create and destroy events without kfd_process.mutex. */
-	guard(mutex)(&p->event_mutex);
+	/* Threads use events without kfd_process.mutex, and hold this one as they read memory. */
+	if (mutex_lock_interruptible(&p->event_mutex))
+		return -ERESTARTSYS;
 	if (p->signal_page)
 		kfd_criu_dump_event_page(dump);
 	idr_for_each_entry(&p->event_idr, ev, id) {
@@ -46,6 +47,7 @@ static int kfd_criu_dump_events(struct criu_dump *dump)
 		criu_writer_record(&dump->writer, KFD_CRIU_EVENT, &record);
 		dump->info.num_events++;
 	}
+	mutex_unlock(&p->event_mutex);
 	return 0;
 }
 

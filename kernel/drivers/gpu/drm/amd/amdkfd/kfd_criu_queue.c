@@ -319,6 +319,8 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q,
 		return "a queue of unknown type";
 	if (!mqds->layout)
 		return "a queue of a kind that this kernel does not save";
+	if (!q->mqd)
+		return "a queue that could not be restored after hibernation";
 	return q->device->kfd->cwsr_enabled ? NULL :
 	       "a queue of a GPU without compute wave save/restore";
 }

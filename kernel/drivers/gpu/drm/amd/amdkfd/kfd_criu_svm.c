@@ -23,18 +23,18 @@ struct kfd_criu_pending {
 	struct kfd_ioctl_svm_attribute attrs[];
 };
 
-/* Finds the range at or after a page. */
-static bool kfd_criu_next_svm(struct kfd_process *p, unsigned long page, struct criu_range *extent)
+/* Finds the range at or after a page: 1, or 0. Holders of the lock may wait for memory. */
+static int kfd_criu_next_svm(struct kfd_process *p, unsigned long page, struct criu_range *extent)
 {
 	const struct interval_tree_node *node;
 
-	guard(mutex)(&p->svms.lock);
+	if (mutex_lock_interruptible(&p->svms.lock))
+		return -ERESTARTSYS;
 	node = interval_tree_iter_first(&p->svms.objects, page, ULONG_MAX);
-	if (!node)
-		return false;
-	extent->start = node->start;
-	extent->size = node->last - node->start + 1;
-	return true;
+	if (node)
+		*extent = (struct criu_range) { node->start, node->last - node->start + 1 };
+	mutex_unlock(&p->svms.lock);
+	return !!node;
 }
 
 /* Reads the attributes that AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR can return. */
@@ -72,14 +72,16 @@ static int kfd_criu_dump_svm(struct criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
 	struct criu_range extent = {};
-	int ret = 0;
+	int ret;
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return 0;
 	/* A worker splits and merges ranges after the VMAs have changed. */
 	flush_work(&p->svms.deferred_list_work);
-	while (!ret && kfd_criu_next_svm(p, extent.start + extent.size, &extent))
-		ret = kfd_criu_dump_extent(dump, &extent);
+	do {
+		ret = kfd_criu_next_svm(p, extent.start + extent.size, &extent);
+		ret = ret > 0 ? kfd_criu_dump_extent(dump, &extent) ?: 1 : ret;
+	} while (ret > 0);
 	return ret;
 }
 

@@ -109,7 +109,7 @@ class Background::Child {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
-    prctl(PR_SET_NAME, "amdgpu-criu");
+    prctl(PR_SET_NAME, kHelperName);
     std::jthread worker;
     if (work) {
       const Status started = without_exceptions([&] {

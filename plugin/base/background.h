@@ -19,6 +19,9 @@
 
 namespace amdgpu_criu {
 
+// Of these processes, in ps(1).
+inline constexpr char kHelperName[] = "amdgpu-criu";
+
 class Background {
  public:
   // What the process does besides its work.

@@ -188,6 +188,36 @@ TEST_F(Trees, ADmabufOfAProcessThatIsNotDumpedIsRefusedUnlessItMayBeCut) {
   EXPECT_THAT(log(), HasSubstr("32768 bytes, open as file 0x2"));
 }
 
+// To OUTSIDE, such a file is one paused client.
+TEST_F(Trees, AFileThatAProcessOutsideHasTooIsRefusedUnlessItMayBeCut) {
+  const Fd render = open(kRenderPath);
+  add_render(render, "inherited");
+  state_.renders[0].bos.clear();
+  state_.objects.clear();
+  const Child child;
+  const Fd own = open(kRenderPath);
+  add_render(own, "own");
+  const auto dump_them = [&] {
+    EXPECT_EQ(start(kStageDump), 0);
+    EXPECT_EQ(pause(getpid()), 0) << log();
+    int result = dump_file(own, 1);
+    if (result == 0) result = dump_file(render, 2);
+    end(kStageDump, result);
+    return result;
+  };
+  EXPECT_EQ(dump_them(), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr(formatted("process {} (", child.pid())));
+  EXPECT_THAT(log(), HasSubstr(formatted("has the open renderD5 of process {} (", getpid())));
+  EXPECT_THAT(log(), HasSubstr(formatted(") as descriptor {}.", render.get())));
+  EXPECT_THAT(log(), Not(HasSubstr(formatted(") as descriptor {}.", own.get()))));
+  EXPECT_THAT(log(), HasSubstr("amdgpu.cut-sharing=1"));
+  EXPECT_FALSE(state_.anything_paused());
+
+  setenv("AMDGPU_CRIU_CUT_SHARING", "1", 1);
+  EXPECT_EQ(dump_them(), 0) << log();
+  unsetenv("AMDGPU_CRIU_CUT_SHARING");
+}
+
 // Even if that process uses no GPU, CRIU dumps its descriptors.
 TEST_F(Trees, ADmabufOfAnotherDumpedProcessIsCarried) {
   add_object(state_, make_shared_bo(1), 1);

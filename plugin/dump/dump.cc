@@ -180,7 +180,7 @@ Status Dump::collect() {
   if (tree_.carries_render())
     for (const OpenRender& render : tree_.renders())
       if (render.paused) renders_.push_back(TRY(checkpoint_render(render, *render.paused)));
-  if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside_dmabufs());
+  if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside_files());
   if (Status status = check_mappings(); !status.ok()) {
     // A file that is not carried is a better reason than its mappings.
     if (!tree_.carries_render()) TRY(check_renders());
@@ -432,7 +432,7 @@ Result<std::optional<FileKind>> Dump::describe_dmabuf(int fd, uint32_t id) {
     return std::move(exported).error();
   }
   // Dumped processes may have no handle of it.
-  if (const host::DmabufFile* outside = outside_dmabufs_.same_as(fd))
+  if (const host::DmabufFile* outside = outside_files_.same_dmabuf(fd))
     TRY(refuse_outside_dmabuf(outside->pid,
                               formatted("{} bytes, open as file {:#x}", outside->size, id)));
   return std::optional<FileKind>(std::move(*exported));

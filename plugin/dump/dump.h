@@ -12,7 +12,7 @@
 #include "dump/doomed_images.h"
 #include "dump/memory_watch.h"
 #include "dump/object_saver.h"
-#include "dump/outside_dmabufs.h"
+#include "dump/outside_files.h"
 #include "dump/tree.h"
 #include "image/mappings.h"
 
@@ -95,7 +95,7 @@ class Dump {
   Status check_renders();
   Status check_mappings() const;
   Status check_outside();
-  Status check_outside_dmabufs();
+  Status check_outside_files();
   Status refuse_sharing(const std::string& what) const;
   Status refuse_outside_dmabuf(pid_t holder, const std::string& what) const;
   Status collect();
@@ -136,7 +136,7 @@ class Dump {
   ObjectSaver saver_;
   MemoryWatch memory_;      // until the contents are saved
   std::set<pid_t> dumped_;  // all processes of the tree
-  OutsideDmabufs outside_dmabufs_;
+  OutsideFiles outside_files_;
   std::vector<topology::Gpu> gpus_;
   Fd any_render_;  // a file of our own, for calls that any node accepts
   std::vector<Vm> vms_;

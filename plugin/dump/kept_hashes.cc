@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/log.h"
-#include "dump/outside_dmabufs.h"
+#include "dump/outside_files.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -63,12 +63,14 @@ Result<kernel::Outside> outside_of(kernel::Api& api, const Fd& render, const Tre
   return api.outside(kernel::render_node(render), tree.session());
 }
 
-// A process that has a dma-buf can map it and write to it.
-Result<bool> others_have_dmabufs(const Access& access, const Fd& render,
-                                 std::span<const VramOfGpu> vram) {
+// A process that has a dma-buf or an open file of a render node can map memory and write to it.
+Result<bool> others_have_files(const Access& access, const Fd& render,
+                               std::span<const VramOfGpu> vram) {
   std::set<pid_t> tree;
   for (const Member& member : access.tree.members()) tree.insert(member.pid);
-  const auto outside = TRY(OutsideDmabufs::find(access.host, tree));
+  const auto outside = TRY(OutsideFiles::find(access.host, tree));
+  for (const OpenRender& open : access.tree.renders())
+    if (outside.same_render(open.file.get(), open.minor)) return true;
   for (const VramOfGpu& one : vram)
     if (TRY(outside.find_bo(access.api, kernel::render_node(render), access.tree.session(),
                             one.bos)))
@@ -81,8 +83,8 @@ bool may_be_written_by_others(const Access& access, std::span<const VramOfGpu> v
   if (!render.ok()) return true;
   const auto outside = outside_of(access.api, *render, access.tree);
   if (!outside.ok() || outside->num_bos > 0) return true;
-  const auto dmabufs = others_have_dmabufs(access, *render, vram);
-  if (!dmabufs.ok() || *dmabufs) return true;
+  const auto files = others_have_files(access, *render, vram);
+  if (!files.ok() || *files) return true;
   return std::ranges::any_of(access.tree.members(), [&](const Member& member) {
     return access.host.maps_writable_dmabuf(member.pid);
   });

@@ -31,11 +31,18 @@ Status Dump::check_outside() {
   return refuse_sharing(what);
 }
 
-Status Dump::check_outside_dmabufs() {
-  outside_dmabufs_ = TRY(OutsideDmabufs::find(env_.host, dumped_));
+Status Dump::check_outside_files() {
+  outside_files_ = TRY(OutsideFiles::find(env_.host, dumped_));
+  for (const OpenRender& render : tree_.renders())
+    if (const auto* outside = outside_files_.same_render(render.file.get(), render.minor))
+      TRY(refuse_sharing(formatted(
+          "process {} ({}), which is not dumped, has the open renderD{} of process {} ({}) "
+          "as descriptor {}",
+          outside->pid, host::comm_of(outside->pid), render.minor, render.number, render.comm,
+          outside->number)));
   const auto check = [&](const auto& record) -> Status {
-    const auto shared = TRY(outside_dmabufs_.find_bo(env_.api, kernel::render_node(any_render_),
-                                                     tree_.session(), record.bos));
+    const auto shared = TRY(outside_files_.find_bo(env_.api, kernel::render_node(any_render_),
+                                                   tree_.session(), record.bos));
     if (!shared) return {};
     return refuse_outside_dmabuf(
         shared->pid, formatted("the BO of {} bytes with handle {} in process {}", shared->bo.size,

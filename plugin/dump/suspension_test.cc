@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "base/pipe.h"
 #include "tests/child_test.h"
 
 namespace amdgpu_criu::dump {
@@ -56,6 +57,24 @@ class Suspending : public testing_support::ChildTest {
     start_child();
     const auto suspension = suspend();
     EXPECT_TRUE(mapping.ok() && suspension.ok());
+    return suspension.ok() ? suspension->hashed() : ~uint64_t{0};
+  }
+  // Another process has what it does not close of the child's descriptors.
+  uint64_t hashed_with_another_process(const std::function<void()>& close_some) {
+    testing_support::hashes_of_gpu = -1;
+    const Pipe ready = std::move(*Pipe::create());
+    const pid_t other = fork();
+    if (other == 0) {
+      close_some();
+      (void)!write(ready.write.get(), "", 1);
+      ::pause(), _exit(0);
+    }
+    char byte;
+    EXPECT_EQ(read(ready.read.get(), &byte, 1), 1);
+    const auto suspension = suspend();
+    syscall(SYS_kill, other, SIGKILL);
+    waitpid(other, nullptr, 0);
+    EXPECT_TRUE(suspension.ok()) << suspension.error().message();
     return suspension.ok() ? suspension->hashed() : ~uint64_t{0};
   }
   void damage(uint64_t object) {
@@ -208,17 +227,18 @@ TEST_F(Suspending, DoesNotCompareWhatOthersHaveGotSince) {
   EXPECT_FALSE(compare(*suspension).ok());
 }
 
-// It has no GPU file, only what stands for dma-bufs here.
 TEST_F(Suspending, HashesNothingOfWhichAnotherProcessHasADmabuf) {
-  testing_support::hashes_of_gpu = -1;
-  const pid_t child = child_;
-  start_child();
-  const pid_t other = std::exchange(child_, child);
-  const auto suspension = suspend();
-  syscall(SYS_kill, other, SIGKILL);
-  waitpid(other, nullptr, 0);
-  ASSERT_TRUE(suspension.ok()) << suspension.error().message();
-  EXPECT_EQ(suspension->hashed(), 0u);
+  const auto close_renders = [&] { state_.renders.clear(), render_.reset(); };
+  EXPECT_EQ(hashed_with_another_process(close_renders), 0u);
+}
+
+TEST_F(Suspending, HashesNothingOfAFileThatAnotherProcessHas) {
+  EXPECT_EQ(hashed_with_another_process([&] { state_.objects.clear(); }), 0u);
+}
+
+TEST_F(Suspending, HashesWhatAnotherProcessHasClosed) {
+  const auto close_all = [&] { state_.objects.clear(), state_.renders.clear(), render_.reset(); };
+  EXPECT_EQ(hashed_with_another_process(close_all), 3 * kMebibyte);
 }
 
 TEST_F(Suspending, HashesNothingIfADmabufIsMappedAsWritable) {

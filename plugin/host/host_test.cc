@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -18,10 +19,11 @@
 #include <set>
 #include <thread>
 
+#include "base/background.h"
 #include "base/log.h"
 #include "base/pipe.h"
 #include "host/bundle.h"
-#include "host/dmabufs.h"
+#include "host/files_of_others.h"
 #include "host/missing_memory.h"
 #include "tests/refused_call.h"
 #include "tests/temp_dir.h"
@@ -138,30 +140,76 @@ TEST_F(HostTest, ThreadsThatMayNotBeListedAreNotAMissingProcess) {
   EXPECT_EQ(host_.files_of_threads(1 << 30).error().code(), ESRCH);
 }
 
-// A process of which only a thread with a table of its own has a dma-buf, which is a memfd here.
-TEST_F(HostTest, DmabufsOfThreadsOfOtherProcessesAreFound) {
-  Config config = this->config();
-  config.dmabuf_link = "/memfd:of a thread";
-  const Host host = Host::create(config);
-  const Pipe ready = *Pipe::create();
-  const pid_t child = fork();
-  if (child == 0) {
-    std::thread([&] {
-      const int fd = unshare(CLONE_FILES) == 0 ? memfd_create("of a thread", MFD_CLOEXEC) : -1;
-      if (ftruncate(fd, 4096) == 0 && write(ready.write.get(), "", 1) == 1) pause();
-      _exit(1);
-    }).join();
+class FilesOfOthersTest : public HostTest {
+ protected:
+  // /dev/zero stands for a render node, and a memfd for a dma-buf.
+  FilesOfOthersTest() {
+    Config config = this->config();
+    config.dmabuf_link = "/memfd:of a thread";
+    config.drm_major = 1;
+    config.first_render_minor = kMinor;
+    const std::string device = devices_.file(formatted("1:{}/device", kMinor));
+    std::filesystem::create_directories(device);
+    std::filesystem::create_symlink("drivers/amdgpu", device + "/driver");
+    host_ = Host::create(config);
   }
-  char byte;
-  ASSERT_EQ(read(ready.read.get(), &byte, 1), 1);
-  const auto found = *dmabufs_of_others(host, {});
-  const auto of_tree = *dmabufs_of_others(host, {child});
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].pid, child);
-  EXPECT_EQ(found[0].size, 4096u);
-  EXPECT_TRUE(of_tree.empty());
+  // Starts a process of which only a thread with a table of its own has both.
+  void start(const char* name) {
+    child_ = fork();
+    ASSERT_GE(child_, 0);
+    if (child_ == 0) {
+      prctl(PR_SET_NAME, name);
+      std::thread([&] {
+        const int fd = unshare(CLONE_FILES) == 0 ? memfd_create("of a thread", MFD_CLOEXEC) : -1;
+        const Files files{gettid(), ::open("/dev/zero", O_RDONLY | O_CLOEXEC)};
+        constexpr ssize_t kSize = sizeof(files);
+        if (ftruncate(fd, 4096) == 0 && write(ready_.write.get(), &files, kSize) == kSize) pause();
+        _exit(1);
+      }).join();
+    }
+    ASSERT_EQ(read(ready_.read.get(), &files_, sizeof(files_)),
+              static_cast<ssize_t>(sizeof(files_)));
+  }
+  ~FilesOfOthersTest() override {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+  FilesOfOthers find(const std::set<pid_t>& these = {}) const {
+    FilesOfOthers found = *files_of_others(host_, these);
+    std::erase_if(found.renders, [&](const RenderFile& file) { return file.pid != child_; });
+    return found;
+  }
+
+  static constexpr unsigned kMinor = 5;
+  struct Files {
+    pid_t thread;
+    int render;
+  };
+  const Pipe ready_ = *Pipe::create();
+  pid_t child_ = 0;
+  Files files_{};
+};
+
+TEST_F(FilesOfOthersTest, OfThreadsOfOtherProcessesAreFound) {
+  start("other");
+  const FilesOfOthers found = find();
+  ASSERT_EQ(found.dmabufs.size(), 1u);
+  EXPECT_EQ(found.dmabufs[0].pid, child_);
+  EXPECT_EQ(found.dmabufs[0].size, 4096u);
+  ASSERT_EQ(found.renders.size(), 1u);
+  EXPECT_EQ(found.renders[0].thread, files_.thread);
+  EXPECT_EQ(found.renders[0].number, files_.render);
+  EXPECT_EQ(found.renders[0].minor, kMinor);
+  const FilesOfOthers without = find({child_});
+  EXPECT_TRUE(without.dmabufs.empty() && without.renders.empty());
+}
+
+// It may wait for a disk that does not answer.
+TEST_F(FilesOfOthersTest, OfAProcessThatAnEarlierDumpHasForkedAreNotFound) {
+  start(kHelperName);
+  const FilesOfOthers found = find();
+  EXPECT_TRUE(found.dmabufs.empty() && found.renders.empty());
 }
 
 TEST_F(HostTest, AProcessWithTheSameTableOfDescriptorsIsFound) {
@@ -229,7 +277,7 @@ TEST_F(HostTest, TheContainerHasTheRenderNodesThatItsConfigurationLists) {
 std::string log_lines;
 
 // The option hidepid of /proc may hide the threads of a process that it lists.
-TEST(Dmabufs, AProcessWhoseThreadsAreHiddenIsNotOneThatHasEnded) {
+TEST(FilesOfOthers, AProcessWhoseThreadsAreHiddenIsNotOneThatHasEnded) {
   const pid_t hidden = fork();
   if (hidden == 0)
     for (;;) pause();
@@ -243,7 +291,7 @@ TEST(Dmabufs, AProcessWhoseThreadsAreHiddenIsNotOneThatHasEnded) {
   const Fd proc = std::move(*Fd::open("/proc", O_RDONLY | O_DIRECTORY));
   opened_proc = proc.get();
   EXPECT_TRUE(testing_support::without({SYS_openat, O_DIRECTORY, EPERM}, [&] {
-    EXPECT_TRUE(dmabufs_of_others(Host::create({}), others).ok());
+    EXPECT_TRUE(files_of_others(Host::create({}), others).ok());
   }));
   opened_proc = -1;
   set_log_sink(before);

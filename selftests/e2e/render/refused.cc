@@ -147,9 +147,8 @@ Result<Release> mapped_dmabuf(const RenderDevice&, const SharedBlocks& blocks) {
       TRY(Mapping::map(blocks.x().size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get())));
 }
 
-// A program outside of the tree that has nothing of a GPU but a dma-buf descriptor.
-Result<Release> outside_descriptor(const RenderDevice&, const SharedBlocks& blocks) {
-  const Fd dmabuf = TRY(blocks.x().export_dmabuf());
+// A program outside of the tree that has nothing of a GPU but this descriptor.
+Result<Release> have_outside(int descriptor) {
   auto [here, there] = TRY(Channel::pair());
   const pid_t child = fork();
   if (child < 0) return Error::system("cannot fork");
@@ -158,7 +157,7 @@ Result<Release> outside_descriptor(const RenderDevice&, const SharedBlocks& bloc
     const pid_t orphan = fork();
     if (orphan != 0) _exit(here.answer({static_cast<uint64_t>(orphan), 0}).ok() ? 0 : 1);
     setsid();
-    dup2(dmabuf.get(), STDIN_FILENO);
+    dup2(descriptor, STDIN_FILENO);
     close_range(STDERR_FILENO + 1, ~0u, 0);
     execlp("sleep", "sleep", "600", nullptr);
     _exit(127);
@@ -171,6 +170,15 @@ Result<Release> outside_descriptor(const RenderDevice&, const SharedBlocks& bloc
     while (kill(orphan, 0) == 0) usleep(10'000);
     return {};
   });
+}
+
+Result<Release> outside_dmabuf(const RenderDevice&, const SharedBlocks& blocks) {
+  const Fd dmabuf = TRY(blocks.x().export_dmabuf());
+  return have_outside(dmabuf.get());
+}
+
+Result<Release> outside_node(const RenderDevice& device, const SharedBlocks&) {
+  return have_outside(device.fd());
 }
 
 // Only a CPU mapping holds the BO.
@@ -192,7 +200,8 @@ constexpr Uncarried kAll[] = {
     {"card_node", "an open card node", card_node},
     {"foreign_userptr", "userptr BOs over the memory of two processes", userptr_of_a_child},
     {"mapped_dmabuf", "a mapping of a dma-buf itself", mapped_dmabuf},
-    {"outside_dmabuf", "a dma-buf descriptor of a program that is not dumped", outside_descriptor},
+    {"outside_dmabuf", "a dma-buf descriptor of a program that is not dumped", outside_dmabuf},
+    {"outside_node", "the open file of a program that is not dumped", outside_node},
     {"only_mapped", "a BO that is mapped, but has no handle", only_mapped},
 };
 

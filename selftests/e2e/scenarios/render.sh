@@ -268,6 +268,7 @@ card_node       \(amdgpu\): .*/dev/dri/card[0-9]+ is a card node; state of card 
 foreign_userptr \(amdgpu\): .* cannot carry: a userptr of another process \(handle [0-9]+\) \(kernel operation PROCESS_INFO failed: Operation not supported\)$
 mapped_dmabuf   Unknown shit 600 \(/dmabuf:\)$
 outside_dmabuf  \(amdgpu\): .*process [0-9]+ \(sleep\), which is not dumped, has a dma-buf descriptor of GPU memory of dumped processes: the BO of [0-9]+ bytes with handle [0-9]+ in process [0-9]+\. .*amdgpu\.cut-sharing=1$
+outside_node    \(amdgpu\): .*process [0-9]+ \(sleep\), which is not dumped, has the open renderD[0-9]+ of process [0-9]+ \(render_refused\) as descriptor 0\. .*amdgpu\.cut-sharing=1$
 only_mapped     \(amdgpu\): .* which is not memory of a BO of any open file \(its handle may have been closed after the mapping\); such a mapping cannot be carried$
 END
 }
@@ -298,6 +299,26 @@ scenario_render_refused() {
     count=$((count + 1))
   done < <(refused_states)
   [ $count -gt 0 ] && [ $count -eq "$(refused_states | wc -l)" ] || fail "only $count states were tried"
+}
+
+# cut_sharing STATE: what a program outside of the tree has is copied
+cut_sharing() {
+  LOG_NAME=workload-$1
+  start render_refused "$1"
+  first_steps 20
+  AMDGPU_CRIU_CUT_SHARING=1 dump_and_kill "$1-dump" "$DIR/images-$1"
+  grep 'amdgpu.cut-sharing allows separate copies' "$DIR/criu-$1-dump.log" || fail "$1: nothing was shared"
+  restore_and_check "$1-restore" "$DIR/images-$1"
+  kill -USR2 "$PID"
+  wait_until 30 released || fail "$1: the workload does not release it"
+  ends_well "$1"
+}
+
+scenario_render_cut_sharing() {
+  need_gpus 1
+  need_plugin
+  cut_sharing outside_dmabuf
+  cut_sharing outside_node
 }
 
 # A checkpoint succeeds when the refused state no longer exists.

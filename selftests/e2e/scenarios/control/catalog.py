@@ -28,7 +28,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "render_criu_4_3", "render_leave_running", "render_three_rounds", "render_many",
         "render_vmm", "render_fork", "render_unrelated", "render_family",
         "render_family_criu_4_1_1", "render_family_criu_4_3", "render_refused",
-        "render_after_refusal", "render_in_flight", "render_busy", "render_awaits", "render_killed"),
+        "render_cut_sharing", "render_after_refusal", "render_in_flight", "render_busy",
+        "render_awaits", "render_killed"),
     # With a GPU that has user queues.
     "user_queues": (
         "render_queues", "render_queues_criu_4_1_1", "render_queues_criu_4_3",
@@ -128,8 +129,8 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("late_restore", "lazy_pages"),
     ("render_two_gpus", "render_many", "render_fork", "render_unrelated", "render_leave_running",
      "render_three_rounds"),
-    ("render_refused", "render_after_refusal", "render_in_flight", "render_busy", "render_awaits",
-     "render_killed"),
+    ("render_refused", "render_cut_sharing", "render_after_refusal", "render_in_flight",
+     "render_busy", "render_awaits", "render_killed"),
     ("render_queues_criu_4_1_1", "render_queues_criu_4_3", "render_queues_leave_running",
      "render_queues_three_rounds"),
     ("tree_two_gpus", "tree_leave_running", "tree_pre_dump", "tree_disk_full", "tree_criu_4_1_1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "host/dmabufs.h"
+#include "host/files_of_others.h"
 
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/background.h"
 #include "base/entries.h"
 #include "base/log.h"
 
@@ -16,8 +17,23 @@ namespace {
 // Otherwise the process has ended since.
 bool is_refused(const Error& error) { return error.code() == EACCES || error.code() == EPERM; }
 
-void add_dmabufs(const Host& host, pid_t pid, const std::string& directory,
-                 std::vector<DmabufFile>& found, std::set<pid_t>& hidden) {
+// Most descriptors are of other files, and are not examined. path: of this descriptor
+void add_file(const Host& host, RenderFile file, std::string_view link, const std::string& path,
+              FilesOfOthers& found) {
+  const bool is_dmabuf = host.names_dmabuf(link);
+  struct stat status;
+  if ((!is_dmabuf && !link.starts_with("/dev/")) || !examine(path, status)) return;
+  if (is_dmabuf)
+    found.dmabufs.push_back({file.pid, status.st_ino, static_cast<uint64_t>(status.st_size)});
+  const auto node = host.classify(status);
+  if (!node || node->kind != NodeKind::kRender) return;
+  file.minor = node->minor;
+  found.renders.push_back(file);
+}
+
+void add_files(const Host& host, pid_t pid, pid_t thread, FilesOfOthers& found,
+               std::set<pid_t>& hidden) {
+  const std::string directory = formatted("/proc/{}/task/{}/fd", pid, thread);
   const auto opened = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
   if (!opened.ok()) {
     if (is_refused(opened.error())) hidden.insert(pid);
@@ -26,17 +42,15 @@ void add_dmabufs(const Host& host, pid_t pid, const std::string& directory,
   for_each_entry(opened->get(), [&](const char* name) {
     char target[64];
     const ssize_t length = readlinkat(opened->get(), name, target, sizeof(target));
-    struct stat status;
-    if (length > 0 && host.names_dmabuf({target, static_cast<size_t>(length)}) &&
-        examine(directory + "/" + name, status))
-      found.push_back({pid, status.st_ino, static_cast<uint64_t>(status.st_size)});
+    if (length > 0)
+      add_file(host, {pid, thread, atoi(name), 0}, {target, static_cast<size_t>(length)},
+               directory + "/" + name, found);
     return true;
   });
 }
 
 // Few processes have threads with a table of descriptors of their own.
-void add_dmabufs(const Host& host, pid_t pid, std::vector<DmabufFile>& found,
-                 std::set<pid_t>& hidden) {
+void add_files(const Host& host, pid_t pid, FilesOfOthers& found, std::set<pid_t>& hidden) {
   const auto threads = threads_of(pid);
   if (!threads.ok()) {
     if (is_refused(threads.error())) hidden.insert(pid);  // by the option hidepid of /proc
@@ -44,18 +58,19 @@ void add_dmabufs(const Host& host, pid_t pid, std::vector<DmabufFile>& found,
   }
   for (const pid_t thread : *threads)
     if (thread == pid || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) != 0)
-      add_dmabufs(host, pid, formatted("/proc/{}/task/{}/fd", pid, thread), found, hidden);
+      add_files(host, pid, thread, found, hidden);
 }
 
 }  // namespace
 
-Result<std::vector<DmabufFile>> dmabufs_of_others(const Host& host, const std::set<pid_t>& these) {
+Result<FilesOfOthers> files_of_others(const Host& host, const std::set<pid_t>& these) {
   const Fd all = TRY(Fd::open("/proc", O_RDONLY | O_DIRECTORY));
-  std::vector<DmabufFile> found;
+  FilesOfOthers found;
   std::set<pid_t> hidden;  // processes that the caller may not examine
   for_each_entry(all.get(), [&](const char* name) {
     const pid_t pid = atoi(name);
-    if (pid > 0 && pid != getpid() && !these.contains(pid)) add_dmabufs(host, pid, found, hidden);
+    if (pid > 0 && pid != getpid() && !these.contains(pid) && comm_of(pid) != kHelperName)
+      add_files(host, pid, found, hidden);
     return true;
   });
   if (!hidden.empty())

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -16,6 +17,7 @@
 namespace amdgpu_criu::criu {
 namespace {
 
+using testing_support::call;
 using testing_support::kKfdId;
 using testing_support::program;
 
@@ -65,6 +67,25 @@ TEST_F(HooksOfAProcessWithoutFiles, OpensKfdForTheTimeOfTheDump) {
   const auto images = image::Set::load(images_.fd());
   ASSERT_TRUE(images.ok()) << images.error().message();
   EXPECT_EQ(images->processes().at(0).opened, static_cast<uint32_t>(kFirstFree));
+}
+
+// Else its BOs would be shared with a process that is not paused.
+TEST_F(HooksOfAProcessWithoutFiles, OutsideIsAskedWhenTheFileThatOnlyKfdHasIsPaused) {
+  state_.features |= AMDGPU_CRIU_FEATURE_RENDER;
+  testing_support::FakeRender& file = state_.renders.emplace_back();
+  file.file = std::move(*render_.duplicate());
+  file.bos = {state_.bos.front()};
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(child_), 0) << log();
+  EXPECT_FALSE(file.paused);
+  struct stat status;
+  fstat(render_.get(), &status);
+  ASSERT_EQ(call<HandleDeviceVma>(kHandleDeviceVma, 0, &status), 0) << log();
+  EXPECT_TRUE(file.paused);
+  const auto outside = std::ranges::find(state_.calls, "OUTSIDE");
+  ASSERT_NE(outside, state_.calls.end());
+  EXPECT_EQ(std::find(outside, state_.calls.end(), "PROCESS_INFO"), state_.calls.end());
+  end(kStageDump, 0);
 }
 
 TEST_F(HooksOfAProcessWithoutFiles, AFailedDumpClosesWhatItHasOpened) {

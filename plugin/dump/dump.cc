@@ -167,7 +167,6 @@ Status Dump::collect() {
   TRY(tree_.complete());
   gpus_ = TRY(env_.host.gpus());
   watch_open_gpus();
-  if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside());
   for (const Member& member : tree_.members()) {
     if (member.vmas.empty() && !tree_.kfd_of(member.pid)) continue;
     image::Process process = describe(member);
@@ -177,6 +176,8 @@ Status Dump::collect() {
     TRY(add_vmas(member, process));
     processes_.push_back(std::move(process));
   }
+  // Files that only KFD has open are paused by now.
+  if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside());
   if (tree_.carries_render())
     for (const OpenRender& render : tree_.renders())
       if (render.paused) renders_.push_back(TRY(checkpoint_render(render, *render.paused)));

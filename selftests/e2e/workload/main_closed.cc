@@ -102,10 +102,14 @@ Status Closed::use_queue() {
   return copy(hidden_va(), buffer_->va());
 }
 
-// Its handle stays open as long as the file.
+// Handles stay open as long as the file. With that of memory_, KFD and the file share a BO.
 Status Closed::add_hidden() {
   const RenderDevice device = TRY(RenderDevice::adopt(
       Fd(fcntl(gpu_->render_fd(), F_DUPFD_CLOEXEC, 0)), "the file that KFD took the VM of"));
+  const Fd dmabuf = TRY(kfd_->export_dmabuf(memory_->handle()));
+  drm_prime_handle imported = {};
+  imported.fd = dmabuf.get();
+  TRY(device.call(DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported, "cannot import a BO of KFD"));
   drm_amdgpu_gem_create create = {};
   create.in = {kBytes, kPage, AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_NO_CPU_ACCESS};
   TRY(device.command(DRM_AMDGPU_GEM_CREATE, &create, sizeof(create), "cannot create a BO"));

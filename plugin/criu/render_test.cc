@@ -345,6 +345,19 @@ TEST_F(RenderHooks, AMappingWhoseFileIsClosedIsRefusedInItsHook) {
   end(kStageDump, -1);
 }
 
+// Also one without access: it is not of a freed BO, because the file keeps the BO.
+TEST_F(RenderHooks, AMappingIsRefusedIfOnlyAnotherNodeHasAnOpenFile) {
+  write_topology(kOtherGpu, 32, kOtherMinor);
+  const Fd other = open(kOtherPath);
+  add_render(other, {}, "other");
+  for (const int protection : {PROT_READ, PROT_NONE}) {
+    program.log.clear();
+    const Mapping left = map(open(kRenderPath), make_bo(1).mmap_offset, 0x1000, protection);
+    EXPECT_EQ(dump({&other}), -EINVAL) << protection;
+    EXPECT_THAT(log(), HasSubstr("not memory of a BO"));
+  }
+}
+
 TEST_F(RenderHooks, RenderNodesAreRefusedOnAKernelWithoutTheirPart) {
   state_.features = AMDGPU_CRIU_FEATURE_KFD;
   const Fd render = open(kRenderPath);

@@ -43,6 +43,7 @@ void MappingIndex::add(const Process& process) {
 // The offset of a BO belongs to the device of the file, even if the BO was allocated on another
 // one.
 void MappingIndex::add(const Render& render) {
+  renders_.insert(render.gpu.gpu_id);
   for (size_t i = 0; i < render.bos.size(); i++)
     add({false, render.gpu.gpu_id}, render.bos[i], {{true, render.index}, i});
 }
@@ -97,7 +98,7 @@ Result<uint64_t> restored_kfd_offset(const Process& process, const Vma& vma,
 }
 
 bool is_freed(const MappingIndex& index, const Process& process, const Vma& vma) {
-  return !vma.kfd && vma.inaccessible && index.find(process, vma).empty();
+  return !vma.kfd && vma.inaccessible && index.has_render(vma) && index.find(process, vma).empty();
 }
 
 Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma,

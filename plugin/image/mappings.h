@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "image/records.h"
@@ -35,6 +36,8 @@ class MappingIndex {
   std::vector<Place> find(const Process& process, const Vma& vma) const;
   // No program maps this range: it is the rest of a mapping that was split.
   bool is_part(const Process& process, const Vma& vma) const;
+  // Whether any file of the render node of the mapping is known.
+  bool has_render(const Vma& vma) const { return renders_.contains(vma.gpu_id); }
   // The offset within the BO at which the mapping begins.
   static uint64_t offset_in_bo(const Vma& vma, const kernel::Bo& bo) {
     return vma.offset - bo.mmap_offset;
@@ -53,6 +56,7 @@ class MappingIndex {
   void add(Space space, const kernel::Bo& bo, Place place);
 
   std::map<Space, std::multimap<uint64_t, Entry>> spaces_;  // by mmap_offset
+  std::set<uint32_t> renders_;                              // actual gpu_ids
 };
 
 // The GPU that an offset of /dev/kfd names, by the number that the process uses; 0: none of the
@@ -65,8 +69,9 @@ bool is_known_without_bo(const Process& process, const Vma& vma);
 Result<uint64_t> restored_kfd_offset(const Process& process, const Vma& vma,
                                      const topology::Assignment* targets);
 
-// The memory of a BO that nothing has but mappings through which the process cannot access it. ROCr
-// leaves such mappings until it frees the addresses.
+// A mapping through which the process cannot access memory, and of no BO of the files of its render
+// node, of which there is one. ROCr leaves mappings of freed BOs until it frees the addresses. A BO
+// counts as freed, too, if its file was closed while the mapping keeps it.
 bool is_freed(const MappingIndex& index, const Process& process, const Vma& vma);
 // Refuses a mapping that a restore could not create. parts: the kernel lets a restore map a part of
 // a range that the process had mapped as a whole.

@@ -114,6 +114,9 @@ TEST_F(Mappings, AMappingBeyondABoIsRefused) {
 }
 
 TEST_F(Mappings, MemoryOfNoBoIsFreedIfTheProcessCannotAccessIt) {
+  Render file;
+  file.gpu.gpu_id = 0x22;
+  index_.add(file);
   Vma vma = render(0x100000, 0x1000);
   EXPECT_FALSE(is_freed(index_, process_, vma));
   EXPECT_THAT(problem(vma, true), HasSubstr("not memory of a BO"));
@@ -123,6 +126,17 @@ TEST_F(Mappings, MemoryOfNoBoIsFreedIfTheProcessCannotAccessIt) {
   Vma of_bo = render(0, 0x1000);
   of_bo.inaccessible = true;
   EXPECT_FALSE(is_freed(index_, process_, of_bo));
+}
+
+// A file that was closed has the memory, or had it.
+TEST_F(Mappings, MemoryOfNoFileIsNotFreed) {
+  Render file_of_another_gpu;
+  file_of_another_gpu.gpu.gpu_id = 0x11;
+  index_.add(file_of_another_gpu);
+  Vma vma = render(0x100000, 0x1000);
+  vma.inaccessible = true;
+  EXPECT_FALSE(is_freed(index_, process_, vma));
+  EXPECT_THAT(problem(vma, true), HasSubstr("not memory of a BO"));
 }
 
 TEST_F(Mappings, NoMappingOfKfdIsFreed) {

@@ -2,6 +2,7 @@
 #include "criu/source.h"
 
 #include "base/log.h"
+#include "base/statistics.h"
 #include "criu/program.h"
 #include "foreign/foreign_api.h"
 #include "stock/record.h"
@@ -81,6 +82,7 @@ Result<std::optional<FoundImages>> find_source(const Parts& parts, const host::H
                                                const Result<options::Options>& options) {
   const bool ours = required_by_images();
   if (!ours && !foreign_required_by_images()) return std::optional<FoundImages>();
+  remove_statistics(kRestoreStatistics);
   if (!options.ok()) return options.error();
   return ours ? find_ours(parts, host, options->key) : find_foreign(parts, host, *options);
 }

@@ -6,16 +6,20 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "image/set.h"
 #include "tests/kfd_program.h"
 
 namespace amdgpu_criu::criu {
 namespace {
 
+using testing::Contains;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing_support::kKfdId;
 using testing_support::kRenderId;
+using testing_support::program;
 
 class Statistics : public testing_support::KfdHooksTest {
  protected:
@@ -55,6 +59,24 @@ TEST_F(Statistics, AreWrittenAfterARestoreThatSucceeds) {
                               "\"zero_bytes\": 0, \"submissions\": [1-9][0-9]*\\}\n$"));
     remove_statistics(kRestoreStatistics);
   }
+}
+
+TEST_F(Statistics, OfAnEarlierRestoreAreRemoved) {
+  ASSERT_EQ(dump(), 0) << log();
+  restore();
+  EXPECT_THAT(images_.names(), Contains(kRestoreStatistics));
+  images_.write(image::process_file_name(0), "damaged");
+  EXPECT_NE(start(kStageRestore), 0);
+  end(kStageRestore, -1);
+  EXPECT_THAT(images_.names(), Not(Contains(kRestoreStatistics)));
+}
+
+TEST_F(Statistics, AreLeftByARestoreWithoutGpuState) {
+  images_.write(kRestoreStatistics, "of another one");
+  program.in_inventory = false;
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  end(kStageRestore, 0);
+  EXPECT_EQ(images_.read(kRestoreStatistics), "of another one");
 }
 
 // Others restore the same images, or may not write there.

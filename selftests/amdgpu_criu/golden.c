@@ -30,23 +30,16 @@ static int call(const struct kfd *kfd, unsigned long cmd, void *args)
 
 static int make_svm(struct kfd *kfd)
 {
-	struct {
-		struct kfd_ioctl_svm_args args;
-		struct kfd_ioctl_svm_attribute attrs[3];
-	} svm = {
-		.args = { .size = SVM_SIZE, .op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = 3 },
-		.attrs = {
-			{ KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id },
-			{ KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_EXEC },
-			{ KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 },
-		},
+	const struct kfd_ioctl_svm_attribute attrs[] = {
+		{ KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id },
+		{ KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_EXEC },
+		{ KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 },
 	};
 	void *at = mmap(CARRY_ADDRESS + 0x80000000, SVM_SIZE, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-	svm.args.start_addr = (uintptr_t)at;
 	return at == MAP_FAILED ? -errno :
-	       call(kfd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm);
+	       kfd_set_svm(kfd, at, SVM_SIZE, attrs, ARRAY_SIZE(attrs));
 }
 
 /* One GPU, with some of every kind of state. */

@@ -265,7 +265,7 @@ static int make_svm(struct kfd *kfd, struct carry *carry)
 	if (ret == -EPERM || ret == -EOPNOTSUPP || ret == -ENOTTY)
 		return LACKS;
 	return ret ? ret : kfd_set_svm(kfd, notes->svm + SVM_SIZE, SVM_SIZE, second,
-				   ARRAY_SIZE(second));
+				       ARRAY_SIZE(second));
 }
 
 TEST_F(kinds, svm_ranges_in_vram_and_in_system_memory_keep_attributes_and_contents)

@@ -87,20 +87,15 @@ static int make_small(struct kfd *kfd, struct carry *carry)
 /* Not an error if this kernel has no SVM. */
 static int make_svm(struct kfd *kfd, struct carry *carry)
 {
-	struct {
-		struct kfd_ioctl_svm_args args;
-		struct kfd_ioctl_svm_attribute attrs[1];
-	} svm = {
-		.args = { .size = SVM_SIZE, .op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = 1 },
-		.attrs = { { KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id } },
+	const struct kfd_ioctl_svm_attribute access = {
+		KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id,
 	};
 	void *at = mmap(CARRY_ADDRESS + 0x80000000, SVM_SIZE, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return -errno;
-	svm.args.start_addr = (uintptr_t)at;
-	if (!ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm))
+	if (!kfd_set_svm(kfd, at, SVM_SIZE, &access, 1))
 		carry->areas[0] = (struct carry_area) { .at = at, .size = SVM_SIZE };
 	return 0;
 }

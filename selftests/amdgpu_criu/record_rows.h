@@ -53,26 +53,18 @@ FIXTURE(records) {
 
 static int make_with_svm(struct kfd *kfd, struct carry *carry)
 {
-	struct {
-		struct kfd_ioctl_svm_args args;
-		struct kfd_ioctl_svm_attribute attrs[2];
-	} svm = {
-		.args = { .size = SVM_SIZE, .op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = 2 },
-		.attrs = {
-			{ KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id },
-			{ KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 },
-		},
+	struct kfd_ioctl_svm_attribute attrs[] = {
+		{ KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id },
+		{ KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 },
 	};
 	void *at = mmap(CARRY_ADDRESS + 0x80000000, 2 * SVM_SIZE, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	int ret = state_make(kfd, (struct state *)carry->notes);
 
 	/* Two with different attributes; on a kernel without SVM their tests are skipped. */
-	svm.args.start_addr = (uintptr_t)at;
-	if (!ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm)) {
-		svm.args.start_addr += SVM_SIZE;
-		svm.attrs[1].value = 6;
-		ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm);
+	if (!kfd_set_svm(kfd, at, SVM_SIZE, attrs, ARRAY_SIZE(attrs))) {
+		attrs[1].value = 6;
+		kfd_set_svm(kfd, (char *)at + SVM_SIZE, SVM_SIZE, attrs, ARRAY_SIZE(attrs));
 		carry->areas[0] = (struct carry_area) { .at = at, .size = 2 * SVM_SIZE };
 	}
 	return ret;

@@ -69,10 +69,12 @@ Result<FilesOfOthers> files_of_others(const Host& host, const std::set<pid_t>& t
   std::set<pid_t> hidden;  // processes that the caller may not examine
   for_each_entry(all.get(), [&](const char* name) {
     const pid_t pid = atoi(name);
-    if (pid > 0 && pid != getpid() && !these.contains(pid) && comm_of(pid) != kHelperName)
-      add_files(host, pid, found, hidden);
+    if (pid > 0 && pid != getpid() && !these.contains(pid)) add_files(host, pid, found, hidden);
     return true;
   });
+  const auto is_of_helper = [](const auto& file) { return comm_of(file.pid) == kHelperName; };
+  std::erase_if(found.dmabufs, is_of_helper);
+  std::erase_if(found.renders, is_of_helper);
   if (!hidden.empty())
     log_info(
         "the descriptors of {} processes, such as {} ({}), cannot be examined: whether these "

@@ -72,17 +72,15 @@ static int kfd_criu_dump_svm(struct criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
 	struct criu_range extent = {};
-	int ret;
+	int ret = 0, found = 0;
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return 0;
 	/* A worker splits and merges ranges after the VMAs have changed. */
 	flush_work(&p->svms.deferred_list_work);
-	do {
-		ret = kfd_criu_next_svm(p, extent.start + extent.size, &extent);
-		ret = ret > 0 ? kfd_criu_dump_extent(dump, &extent) ?: 1 : ret;
-	} while (ret > 0);
-	return ret;
+	while (!ret && (found = kfd_criu_next_svm(p, extent.start + extent.size, &extent)) > 0)
+		ret = kfd_criu_dump_extent(dump, &extent);
+	return ret ?: found;
 }
 
 /* Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does, if the memory changes meanwhile. */
